@@ -21,7 +21,9 @@ from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "direct", "sync", "none")
-PARTITIONS = ("random", "relation", "metis")
+PARTITIONS = ("random", "relation", "metis", "hash", "range")
+OWNED_PARTITIONS = ("hash", "range")  # by which each entity has an owner among the processes
+NEGATIVES = ("local", "global")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
@@ -297,7 +299,8 @@ class DeviceConfig:
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (resolve.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
-        rel_part, else at random. parallel: what ranks share out, see resolve.py. peer: whether devices may
+        rel_part, over machines by hash, else at random. negatives: see negative_source. parallel: what ranks share out,
+        see resolve.py. peer: whether devices may
         reach each other's memory.
     """
 
@@ -323,12 +326,20 @@ class DeviceConfig:
         level="rare")
     rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_PROCESSES_BY_ROWS,
                             of_dglke=True)
-    partition: Optional[str] = option(None, "how edges are divided over processes", changes=ALWAYS,
-                                      used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random")
+    partition: Optional[str] = option(
+        None, "how edges are divided over processes; hash, range: by heads", changes=ALWAYS,
+        used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random; machines: hash")
+    negatives: Optional[str] = option(
+        None, "negatives are a process's own entities, or all",
+        changes=Change("yes", lambda config, value: config.device.negative_source), used=_PROCESSES_BY_ROWS,
+        choices=NEGATIVES, default_words="local with --partition hash, range")
     parallel: str = option(AUTO, "what GPUs share out: rows, each with its own batches, or columns (dims)",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
                        used=_GPUS, choices=PEERS, dglke_loop=None, level="rare")
+    machine_timeout: float = option(
+        10.0, "seconds after which a machine that is not heard of has failed", changes=NEVER, used=_PROCESSES,
+        dglke_loop=None, metavar="SECONDS", level="rare")
     async_update: bool = option(
         False, "accepted, no effect", changes=NEVER,
         used=When("every step is synchronous, and --flush says how rows are written back", lambda config: False),
@@ -350,6 +361,11 @@ class DeviceConfig:
     def edge_partition(self) -> str:
         """One of PARTITIONS."""
         return self.partition or ("relation" if self.rel_part else "random")
+
+    @property
+    def negative_source(self) -> str:
+        """One of NEGATIVES."""
+        return self.negatives or ("local" if self.edge_partition in OWNED_PARTITIONS else "global")
 
 
 @options("run")
@@ -621,6 +637,7 @@ def check(config: TrainConfig) -> None:
         *([] if isinstance(config.evaluation.eval_interval, str) else ["eval_interval"]),
         "num_proc",
         "num_thread",
+        "machine_timeout",
     )
     _at_least(flags, 1, "lookahead")
     if config.store.flush_threads is not None:
@@ -709,6 +726,9 @@ def _check_device(device: DeviceConfig) -> None:
         raise InputError(f"--gpu {' '.join(map(str, gpus))}: give device numbers from 0, or -1 alone for the CPU")
     if device.rel_part and device.edge_partition != "relation":
         raise InputError(f"--rel_part and --partition {device.partition} contradict each other; give one of them")
+    if device.negatives == "local" and device.edge_partition not in OWNED_PARTITIONS:
+        raise InputError(f"--negatives local draws from the entities that a process owns, and --partition "
+                         f"{device.edge_partition} gives none an owner; add --partition hash or range")
     if device.parallel == "dims" and gpus == [-1]:
         raise InputError("--parallel dims shares columns out over GPUs; add --gpu 0 1, or leave it out")
     if device.mix_cpu_gpu and gpus == [-1]:

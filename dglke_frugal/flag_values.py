@@ -74,3 +74,11 @@ def byte_count(text: str) -> int:
         return int(float(match[1]) * _UNITS[match[2].upper()])
     except (ValueError, OverflowError):  # 1.2.3, or a number of hundreds of digits
         raise argparse.ArgumentTypeError(f"'{shown(text)}' is not a size; write for instance 8GiB") from None
+
+
+def network_speed(text: str) -> float:
+    """Bytes a second of a speed in bits, such as 25Gb, 2.5Gb/s or 800Mb."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([MGT])b(?:it)?(?:/s|ps)?\s*", text)
+    if not match or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is not the speed of a network; write for instance 25Gb")
+    return float(match[1]) * {"M": 1e6, "G": 1e9, "T": 1e12}[match[2]] / 8

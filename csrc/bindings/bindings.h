@@ -27,6 +27,7 @@ namespace cache { void bind(nb::module_& module); }
 namespace evaluation { void bind(nb::module_& module); }
 namespace step { void bind(nb::module_& module); }
 namespace exchange { void bind(nb::module_& module); }
+namespace machines { void bind(nb::module_& module); }
 namespace replicas { void bind(nb::module_& module); }
 namespace carried { void bind(nb::module_& module); }
 namespace step_block { void bind(nb::module_& module); }

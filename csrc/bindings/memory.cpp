@@ -1,5 +1,6 @@
 #include "memory/host_table.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -9,6 +10,7 @@
 #include "bindings/records.h"
 #include "bindings/row_elements.h"
 #include "memory/row_ids.h"
+#include "memory/row_owners.h"
 #include "parallel/thread_pool.h"
 
 namespace frugal::bindings::memory {
@@ -37,9 +39,56 @@ void for_rows(const HostTable& table, std::int64_t first, const Array& matrix, B
     for (std::int64_t i = begin; i < end; ++i) body(first + i, matrix.data() + i * table.layout().dim);
   });
 }
+
+HostTable::RowIds owned(const HostTable& table, const std::optional<RowOwners>& owners, int worker) {
+  if (!owners) return {};
+  require(worker >= 0 && worker < owners->workers() && owners->count(worker) == table.rows(),
+          "the table must have a row for each one that the worker owns");
+  return [owners = *owners, worker](std::int64_t row) { return owners.id(worker, row); };
+}
+
+// (n,) numbers of rows, each made from an id.
+template <class Number, class Of>
+nb::ndarray<nb::numpy, Number, nb::ndim<1>> of_each(const Ids& ids, std::int64_t below, Of of) {
+  const std::int64_t count = length(ids);
+  check_row_ids(ids.data(), count, below);
+  auto* const numbers = new Number[static_cast<std::size_t>(count)];
+  nb::capsule memory(numbers, [](void* mine) noexcept { delete[] static_cast<Number*>(mine); });
+  for (std::int64_t i = 0; i < count; ++i) numbers[i] = of(ids.data()[i]);
+  return {numbers, {static_cast<std::size_t>(count)}, memory};
+}
+
 }  // namespace
 
 void bind(nb::module_& module) {
+  nb::class_<RowOwners>(module, "RowOwners", "Which of several workers owns a row, see csrc/memory/row_owners.h.")
+      .def(nb::init<std::int64_t, int, bool>(), "rows"_a, "workers"_a, "hashed"_a,
+           "hashed: neighbouring ids are spread over all workers; else each owns a range of ids. ValueError if a "
+           "worker would own no row.")
+      .def_prop_ro("rows", &RowOwners::rows)
+      .def_prop_ro("workers", &RowOwners::workers)
+      .def("count", &RowOwners::count, "worker"_a, "Rows that the worker owns.")
+      .def(
+          "owner",
+          [](const RowOwners& owners, const Ids& ids) {
+            return of_each<std::int32_t>(ids, owners.rows(), [&](std::int64_t id) { return owners.owner(id); });
+          },
+          "ids"_a, "Owners (n,) int32 of rows ids (n,) int64. IndexError for a wrong id.")
+      .def(
+          "local",
+          [](const RowOwners& owners, const Ids& ids) {
+            return of_each<std::int64_t>(ids, owners.rows(), [&](std::int64_t id) { return owners.local(id); });
+          },
+          "ids"_a, "Their numbers (n,) int64 among the rows of their owners. IndexError for a wrong id.")
+      .def(
+          "ids",
+          [](const RowOwners& owners, int worker, const Ids& local) {
+            require(worker >= 0 && worker < owners.workers(), "there is no such worker");
+            return of_each<std::int64_t>(local, owners.count(worker),
+                                         [&](std::int64_t row) { return owners.id(worker, row); });
+          },
+          "worker"_a, "local"_a, "Ids (n,) int64 of rows by their numbers among those of a worker.");
+
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
            [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state,
@@ -141,10 +190,13 @@ void bind(nb::module_& module) {
           "(rows,) float32 view of the optimizer state.")
       .def(
           "init_uniform",
-          [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream) {
-            table.init_uniform(low, high, seed, stream);
+          [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream,
+             const std::optional<RowOwners>& owners, int worker) {
+            table.init_uniform(low, high, seed, stream, owned(table, owners, worker));
           },
-          "low"_a, "high"_a, "seed"_a, "stream"_a, nb::call_guard<nb::gil_scoped_release>())
+          "low"_a, "high"_a, "seed"_a, "stream"_a, "owners"_a = nb::none(), "worker"_a = 0,
+          nb::call_guard<nb::gil_scoped_release>(),
+          "owners: this table has the rows of a larger one that `worker` owns; None: all.")
       .def(
           "init_uniform",
           [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
@@ -154,9 +206,15 @@ void bind(nb::module_& module) {
           "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a, "ranges"_a,
           nb::call_guard<nb::gil_scoped_release>(),
           "The same for some columns of rows that are whole_dim long: ranges (first, count), one behind the other.")
-      .def("init_normal", &HostTable::init_normal, "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0,
-           "ranges"_a = ColumnRanges{}, nb::call_guard<nb::gil_scoped_release>(),
-           "Normal numbers of mean 0; for some columns as init_uniform.")
+      .def(
+          "init_normal",
+          [](HostTable& table, float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
+             const ColumnRanges& ranges, const std::optional<RowOwners>& owners, int worker) {
+            table.init_normal(deviation, seed, stream, whole_dim, ranges, owned(table, owners, worker));
+          },
+          "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0, "ranges"_a = ColumnRanges{}, "owners"_a = nb::none(),
+          "worker"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+          "Normal numbers of mean 0; for some columns, or the rows of one worker, as init_uniform.")
       .def(
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {

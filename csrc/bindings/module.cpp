@@ -18,6 +18,7 @@ NB_MODULE(_native, module) {
   step::bind(module);
   exchange::bind(module);
   replicas::bind(module);
+  machines::bind(module);
   carried::bind(module);
   step_block::bind(module);
   full_softmax::bind(module);

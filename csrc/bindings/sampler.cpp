@@ -119,21 +119,22 @@ void bind(nb::module_& module) {
              const std::optional<Weights>& weight, const std::optional<Weights>& odd_weight,
              const std::optional<AnyIds>& part, std::int64_t entities, std::int64_t relations, std::int64_t batch_size,
              std::int64_t negatives, std::uint64_t seed, std::int64_t rank, std::int64_t ranks, std::int64_t inverse,
-             std::int64_t chunk, bool exclude_positive) {
+             std::int64_t chunk, bool exclude_positive, const std::optional<RowOwners>& owners) {
             for (const auto* each : {&weight, &odd_weight}) {
               if (*each && (*each)->shape(0) != head.shape(0)) throw std::invalid_argument("one weight per edge");
             }
             const EdgeList edges{view(head, "head"), view(relation, "relation"), view(tail, "tail"),
                                  weight ? weight->data() : nullptr, odd_weight ? odd_weight->data() : nullptr};
             const SamplerConfig config{entities, relations, batch_size, negatives, seed,
-                                       rank,     ranks,     inverse,    chunk,     exclude_positive};
+                                       rank,     ranks,     inverse,    chunk,     exclude_positive, owners};
             const IdArray indices = part ? view(*part, "part") : IdArray();
             new (self) Sampler(edges, config, part ? &indices : nullptr);
           },
           "head"_a, "relation"_a, "tail"_a, "weight"_a.none(), "odd_weight"_a.none(), "part"_a.none(), nb::kw_only(),
           "entities"_a, "relations"_a, "batch_size"_a, "negatives"_a, "seed"_a, "rank"_a, "ranks"_a, "inverse"_a = 0, "chunk"_a = 0,
-          "exclude_positive"_a = false, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
-          nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>())
+          "exclude_positive"_a = false, "owners"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
+          nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(),
+          "owners: negatives are drawn from the entities that worker `rank` owns; None: from all.")
       .def_prop_ro("edges", &Sampler::edges, "Edges of this rank.")
       .def_prop_ro("batch_size", &Sampler::batch_size, "Positives of a full batch, after rounding to whole chunks.")
       .def_prop_ro("chunk_size", &Sampler::chunk_size)

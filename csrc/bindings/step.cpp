@@ -192,7 +192,7 @@ void bind(nb::module_& module) {
       .def(
           "run_rows",
           [](TrainStep& step, const Batch& batch, const StepRows& entities, const StepRows& relations,
-             const StepRows* projections) {
+             const StepRows* projections, const std::optional<nb::callable>& relations_done) {
             require_projections(step, projections != nullptr);
             const ModelSpec& spec = step.model().spec();
             StepPointers rows{running(entities, batch.entities, spec.entity_dim, "entity"),
@@ -201,11 +201,18 @@ void bind(nb::module_& module) {
             if (projections)
               rows.projections =
                   running(*projections, batch.relations, spec.entity_dim * spec.relation_dim, "projection");
+            std::function<void()> done;
+            if (relations_done)
+              done = [&] {
+                const nb::gil_scoped_acquire acquire;
+                (*relations_done)();
+              };
             const nb::gil_scoped_release release;
-            return step.run(batch, rows);
+            return step.run(batch, rows, done);
           },
-          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
-          "Trains on the running step's rows, which must be the batch's.")
+          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(), "relations_done"_a = nb::none(),
+          "Trains on the running step's rows, which must be the batch's. relations_done: called when relations and "
+          "projections are done, before entities are updated.")
       .def(
           "differentiate",
           [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections,

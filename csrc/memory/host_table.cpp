@@ -105,48 +105,49 @@ void HostTable::write(std::int64_t id, const float* values) {
   std::copy_n(values, layout_.dim, row(id));
 }
 
-void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream) {
-  init_uniform(low, high, seed, stream, layout_.dim, {{0, layout_.dim}});
+void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const RowIds& ids) {
+  init_uniform(low, high, seed, stream, layout_.dim, {{0, layout_.dim}}, ids);
 }
 
 void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-                             const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+                             const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, const RowIds& ids) {
   const CounterUniform uniform(seed, stream);
-  init(whole_dim, ranges, [&](float* values, std::uint64_t first, std::int64_t count) {
+  init(whole_dim, ranges, ids, [&](float* values, std::uint64_t first, std::int64_t count) {
     uniform.fill(values, first, count, low, high);
   });
 }
 
 void HostTable::init_normal(float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-                            const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+                            const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, const RowIds& ids) {
   const CounterNormal normal(seed, stream);
   const auto fill = [&](float* values, std::uint64_t first, std::int64_t count) {
     normal.fill(values, first, count, deviation);
   };
   if (whole_dim) {
-    init(whole_dim, ranges, fill);
+    init(whole_dim, ranges, ids, fill);
   } else {
-    init(layout_.dim, {{0, layout_.dim}}, fill);
+    init(layout_.dim, {{0, layout_.dim}}, ids, fill);
   }
 }
 
 template <typename F>
 void HostTable::init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges,
-                     F fill) {
+                     const RowIds& ids, F fill) {
   std::int64_t filled = 0;
   for (const auto& [first, count] : ranges) filled += first < 0 || first + count > whole_dim ? whole_dim + 1 : count;
   if (filled != layout_.dim) throw std::invalid_argument("ranges of columns that do not fill a row");
   default_pool().parallel_for(rows_, 64, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> wide(layout_.in_halves() ? static_cast<std::size_t>(layout_.dim) : 0);
-    for (std::int64_t id = begin; id < end; ++id) {
-      float* const values = layout_.in_halves() ? wide.data() : row(id);
+    for (std::int64_t own = begin; own < end; ++own) {
+      float* const values = layout_.in_halves() ? wide.data() : row(own);
+      const std::int64_t id = ids ? ids(own) : own;
       std::int64_t at = 0;
       for (const auto& [first, count] : ranges) {
         fill(values + at, static_cast<std::uint64_t>(id * whole_dim + first), count);
         at += count;
       }
-      if (layout_.in_halves()) write(id, values);
-      std::fill_n(row(id) + layout_.state_offset(), layout_.state, 0.0f);
+      if (layout_.in_halves()) write(own, values);
+      std::fill_n(row(own) + layout_.state_offset(), layout_.state, 0.0f);
     }
   });
 }

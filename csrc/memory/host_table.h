@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,17 +56,20 @@ class HostTable {
   // Sets the embedding of a row; where it is kept in halves, to the nearest ones.
   void write(std::int64_t id, const float* values);
 
+  // The id by which a row's start values are drawn, where a table has some rows of a larger one; none: the row itself.
+  using RowIds = std::function<std::int64_t(std::int64_t row)>;
+
   // Sets every embedding to uniform numbers in [low, high), as write does, and all state to 0. Element (i, j) depends
   // on seed, stream, i and j alone, so the number of threads does not change it, nor which part of the table a process
   // fills.
-  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
+  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const RowIds& ids = {});
   // The same where this table has some columns of rows that are whole_dim long: those of `ranges` (first, count), one
   // behind the other. Throws std::invalid_argument unless they fill a row.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-                    const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges);
+                    const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, const RowIds& ids = {});
   // As both, with normal numbers of mean 0; no whole_dim means all columns.
   void init_normal(float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim = 0,
-                   const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges = {});
+                   const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges = {}, const RowIds& ids = {});
 
  private:
   struct Mapping;  // of all parts, and the memfd of a shared table
@@ -73,7 +77,8 @@ class HostTable {
   void map(int file);
   // fill(values, index, count) sets values[i] to element index + i of the whole table, for `ranges` of each row.
   template <typename F>
-  void init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, F fill);
+  void init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges,
+            const RowIds& ids, F fill);
 
   std::size_t mapped_bytes() const { return bytes() * static_cast<std::size_t>(part_.parts); }
 

@@ -34,6 +34,8 @@ Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArr
   require(config.chunk >= 0, "the size of a chunk must be at least 0");
   require(config.rank >= 0 && config.rank < config.ranks, "the rank must be in [0, ranks)");
   require(config.ranks <= std::int64_t{1} << 31, "too many ranks");
+  require(!config.owners || (config.owners->rows() == config.entities && config.owners->workers() == config.ranks),
+          "the owners must be those of all entities, one for each rank");
   require(config.inverse >= 0 && config.inverse < config.relations, "inverse relations must be in the table");
   if (part) {
     part_ = *part;
@@ -90,6 +92,12 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
   }
 }
 
+std::int64_t Sampler::negative_of(std::uint32_t high, std::uint32_t low) const {
+  if (!config_.owners) return bounded(high, low, config_.entities);
+  const auto rank = static_cast<int>(config_.rank);
+  return config_.owners->id(rank, bounded(high, low, config_.owners->count(rank)));
+}
+
 void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const {
   const auto stream = random_stream(RandomUse::negative, static_cast<std::uint32_t>(config_.rank));
   // Two negatives per block of 128 bits. Each step has blocks for a full batch, used or not, so steps never overlap.
@@ -100,7 +108,7 @@ void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int
     const auto blocks = philox_blocks<kBlocks>(config_.seed, first + static_cast<std::uint64_t>(begin / 2), stream);
     for (std::int64_t i = begin; i < std::min(count, begin + 2 * kBlocks); ++i) {
       const PhiloxBlock& bits = blocks[static_cast<std::size_t>(i - begin) / 2];
-      negative[i] = i % 2 ? bounded(bits[2], bits[3], config_.entities) : bounded(bits[0], bits[1], config_.entities);
+      negative[i] = i % 2 ? negative_of(bits[2], bits[3]) : negative_of(bits[0], bits[1]);
     }
   }
 }
@@ -124,7 +132,7 @@ void Sampler::draw_again(std::int64_t step, const Batch& batch, std::size_t firs
                      static_cast<std::uint64_t>(i);
     for (std::int64_t again = 0; again < kDrawnAgain && makes_a_triple(); ++again) {
       const auto block = philox_blocks<1>(config_.seed, own * kDrawnAgain + static_cast<std::uint64_t>(again), stream);
-      negative[i] = bounded(block[0][0], block[0][1], config_.entities);
+      negative[i] = negative_of(block[0][0], block[0][1]);
     }
   }
 }

@@ -3,12 +3,14 @@
 //
 // Even steps corrupt tails and odd steps heads; each of the two walks its own epochs over the rank's edges, in a new
 // random order each epoch and without replacement. Negatives are uniform over all entities, `negatives` for each chunk
-// of positives, which share them.
+// of positives, which share them; where workers own entities, over those of the rank's own.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "memory/row_owners.h"
 #include "random/permutation.h"
 #include "sampler/batch_source.h"
 #include "sampler/id_array.h"
@@ -37,6 +39,8 @@ struct SamplerConfig {
   // Whether negatives are drawn again that make a triple of the graph with a positive of their chunk, up to kDrawnAgain
   // times.
   bool exclude_positive = false;
+  // Where there are any: negatives are drawn from the entities that worker `rank` owns alone.
+  std::optional<RowOwners> owners = {};
 };
 
 class Sampler final : public BatchSource {
@@ -68,6 +72,7 @@ class Sampler final : public BatchSource {
   // The same of those that make a triple with one of the positives, which are as the graph has them.
   void draw_again(std::int64_t step, const Batch& batch, std::size_t first, std::int64_t* negative,
                   std::int64_t count) const;
+  std::int64_t negative_of(std::uint32_t high, std::uint32_t low) const;  // 64 random bits
   std::int64_t negatives_of_step() const { return batch_size_ / chunk_size_ * config_.negatives; }
 
   EdgeList list_;

@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "step/shape.h"
 #include "step/tasks.h"
@@ -70,7 +71,7 @@ StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows
   return losses();
 }
 
-StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows) {
+StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const std::function<void()>& relations_done) {
   updates_.start(batch);
   const auto update_relation = [&](std::int64_t relation, int worker) {
     updates_.update_relation(batch, rows, relation, gradients_, worker);
@@ -82,13 +83,17 @@ StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows) {
   const auto relations = static_cast<std::int64_t>(relations_updated ? 0 : batch.relations.size());
   const std::int64_t dim = model_->spec().entity_dim;
   const std::int64_t relations_of_task = model_->projected() ? 1 : kRows;
-  const std::int64_t relation_tasks = pieces(relations, relations_of_task);
+  std::int64_t relation_tasks = pieces(relations, relations_of_task);
+  const auto update_relations_of = [&](std::int64_t task, int worker) {
+    const std::int64_t end = std::min(relations, (task + 1) * relations_of_task);
+    for (std::int64_t r = task * relations_of_task; r < end; ++r) update_relation(r, worker);
+  };
+  if (relations_done) {
+    for_tasks(pool_, std::exchange(relation_tasks, 0), update_relations_of);
+    relations_done();
+  }
   for_tasks(pool_, relation_tasks + pieces(entities, kRows), [&](std::int64_t task, int worker) {
-    if (task < relation_tasks) {
-      const std::int64_t end = std::min(relations, (task + 1) * relations_of_task);
-      for (std::int64_t r = task * relations_of_task; r < end; ++r) update_relation(r, worker);
-      return;
-    }
+    if (task < relation_tasks) return update_relations_of(task, worker);
     const std::int64_t first = (task - relation_tasks) * kRows, end = std::min(entities, first + kRows);
     for (std::int64_t u = first; u < end; ++u) {
       if (u + 1 < end) prefetch_row(rows.entities.source[u + 1], dim);

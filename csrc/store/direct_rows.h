@@ -25,6 +25,9 @@ class DirectRows : public StepRows {
   void end() override;
   void drain() override {}
 
+ protected:
+  std::int64_t running() const { return begun_ - 1; }  // the step that has begun last
+
  private:
   HostTable& table_;
   std::deque<std::vector<std::int64_t>> announced_;  // of the steps from begun_ on

@@ -9,29 +9,20 @@
 
 namespace frugal {
 
-ReplicatedRows::ReplicatedRows(HostTable& home, HostTable& replica, HostExchange& exchange, const ReplicaPart& part,
-                               float learning_rate)
-    : DirectRows(replica),
-      home_(home),
-      replica_(replica),
-      exchange_(exchange),
-      part_(part),
-      learning_rate_(learning_rate) {
-  if (part.entries < 1 || part.entries > kMaxEntries || part.dim != home.layout().dim ||
-      home.rows() != replica.rows() || home.layout().stride != replica.layout().stride)
+SummedRows::SummedRows(HostTable& replica, const ReplicaPart& part) : DirectRows(replica), part_(part) {
+  if (part.entries < 1 || part.entries > kMaxEntries || part.dim != replica.layout().dim)
     throw std::invalid_argument("a replica has the rows of its table");
 }
 
-void ReplicatedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
-                              std::span<const std::int32_t> occurrences) {
+void SummedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
+                          std::span<const std::int32_t> occurrences) {
   if (static_cast<std::int64_t>(rows.size()) > part_.rows || occurrences.size() != part_.entries * rows.size())
     throw std::invalid_argument("a step has too many rows, or not as many occurrences as rows");
   DirectRows::announce(step, rows, occurrences);
   occurrences_.emplace_back(occurrences.begin(), occurrences.end());
 }
 
-void ReplicatedRows::begin(std::int64_t step) {
-  if (steps_run_ == 0 && &home_ != &replica_) std::memcpy(replica_.data(), home_.data(), home_.bytes());
+void SummedRows::begin(std::int64_t step) {
   DirectRows::begin(step);
   const std::vector<std::int32_t> occurrences = std::move(occurrences_.front());
   occurrences_.pop_front();
@@ -56,17 +47,33 @@ void ReplicatedRows::begin(std::int64_t step) {
   for (std::size_t u = 0; u < count; ++u) gradient_[u] = gradients_.data() + first[u] * stride;
 }
 
-void ReplicatedRows::end() {
+void SummedRows::put_part(float* to) {
   EntryGradients entries[kMaxEntries];
   for (int e = 0; e < part_.entries; ++e)
     entries[e] = {gradients_.data(), layout().stride, offset_[e].data(), order_[e].data()};
-  cpu::put_sums(part_, rows(), {entries, static_cast<std::size_t>(part_.entries)}, exchange_.next_part());
+  cpu::put_sums(part_, rows(), {entries, static_cast<std::size_t>(part_.entries)}, to);
+  ++steps_run_;
+  DirectRows::end();
+}
+
+ReplicatedRows::ReplicatedRows(HostTable& home, HostTable& replica, HostExchange& exchange, const ReplicaPart& part,
+                               float learning_rate)
+    : SummedRows(replica, part), home_(home), replica_(replica), exchange_(exchange), learning_rate_(learning_rate) {
+  if (home.rows() != replica.rows() || home.layout().stride != replica.layout().stride)
+    throw std::invalid_argument("a replica has the rows of its table");
+}
+
+void ReplicatedRows::begin(std::int64_t step) {
+  if (steps_run() == 0 && &home_ != &replica_) std::memcpy(replica_.data(), home_.data(), home_.bytes());
+  SummedRows::begin(step);
+}
+
+void ReplicatedRows::end() {
+  put_part(exchange_.next_part());
   if (!exchange_.meet()) throw EngineError(exchange_.sentence());
   std::vector<const float*> of_ranks;
   for (int rank = 0; rank < exchange_.ranks(); ++rank) of_ranks.push_back(exchange_.met_part(rank));
   cpu::apply_sums(part_, of_ranks, replica_.data(), layout().stride, learning_rate_);
-  ++steps_run_;
-  DirectRows::end();
 }
 
 }  // namespace frugal

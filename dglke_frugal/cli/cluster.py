@@ -11,14 +11,15 @@ from ..errors import InputError
 from .errors import reports_input_errors
 from .tool_flags import own_parser
 
-ONE_MACHINE = "dglke_train with --num_proc N or --gpu 0 1 ... on one machine"
+TORCHRUN = ("torchrun --nnodes N --nproc_per_node 1 --rdzv_backend c10d --rdzv_endpoint HOST:PORT "
+            "-m dglke_frugal train ...")
 INSTEAD = {
-    "server": f"the table of dglke_frugal lies in host memory and needs no server; use {ONE_MACHINE}",
-    "client": f"ranks of dglke_frugal reach the table through host memory and are no clients; use {ONE_MACHINE}",
-    "dist_train": f"dglke_frugal does not train on several machines; use {ONE_MACHINE}, which is exact, and "
-    "dglke_frugal plan to see whether the graph fits there",
-    "partition": "it cuts a graph up for several machines; use dglke_train with "
-    "--num_proc N --partition metis, which partitions by itself, or --backend vanilla for DGL-KE's own files",
+    "server": f"machines hold the rows that they own, and there are no servers; type on each machine: {TORCHRUN}",
+    "client": "each machine trains on the rows that it owns, and there are no clients; type on each machine: "
+    f"{TORCHRUN}",
+    "dist_train": f"type on each machine: {TORCHRUN}",
+    "partition": "a graph need not be cut up, for each machine reads the same files and takes the triples of the heads "
+    f"that it owns; type on each machine: {TORCHRUN}; or use --backend vanilla for DGL-KE's own files",
     "convert": "it makes its files; dglke_train reads names "
     "and ids as they are (--format raw_udd_hrt, udd_hrt), or use --backend vanilla for DGL-KE's own files",
 }

@@ -31,8 +31,8 @@ class CommandConfig:
                                    changes=NEVER, metavar="GRAPH/MODEL", dglke_loop=None, level="first")
     config: Optional[str] = option(None, "read flags from a file; flags on the command line override them",
                                    changes=NEVER, metavar="FILE.yaml", dglke_loop=None)
-    resume: Optional[str] = option(None, "go on with the run in this folder, with the flags that it was started with",
-                                   changes=NEVER, metavar="RUN_DIR")
+    resume: Optional[str] = option(
+        None, "go on with the run in this folder, or with the newest (auto)", changes=NEVER, metavar="RUN_DIR|auto")
     backend: str = option("frugal", "frugal: our own store and steps; vanilla: unmodified DGL-KE", changes=NEVER,
                           choices=BACKENDS, dglke_loop=None)
     trainer: str = option("native", "native: our own training step; dglke: DGL-KE's own loop over our store",

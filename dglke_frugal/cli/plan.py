@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Optional
 
 from ..config import DEFAULT_CACHE_RATIO, TrainConfig
 from ..errors import InputError
+from ..flag_values import network_speed
 from . import flags
 from .errors import reports_input_errors
 from .train import configuration
@@ -37,6 +38,11 @@ def _own_flags() -> argparse.ArgumentParser:
     group.add_argument("--entities", type=int, help="size of a graph that need not be there")
     group.add_argument("--relations", type=int, default=1000, help="the same (%(default)s)")
     group.add_argument("--triples", type=int, help="the same, of all splits together (10 per entity)")
+    group.add_argument("--nnodes", type=int, default=1, help="machines that train together (%(default)s)")
+    group.add_argument("--network", type=network_speed, default="25Gb", metavar="SPEED",
+                       help="speed of the network between them, such as 25Gb (%(default)s)")
+    group.add_argument("--one_machine", type=float, metavar="RATE",
+                       help="triples a second that one machine trains (assumed by the cores of this one)")
     group.add_argument("--json", action="store_true", help="print JSON, with bytes as numbers")
     return parser
 
@@ -54,6 +60,9 @@ def main(argv):
         return
     own, rest = _own_flags().parse_known_args(argv)
     _, config = configuration(rest)
+    if own.nnodes != 1:
+        _plan_machines(own, config)
+        return
     from ..resolve import resolve, resolve_workers
 
     from ..training.epochs import in_steps
@@ -69,6 +78,33 @@ def main(argv):
         print("\n".join([*plan.lines(), *plan.memory.lines(), *filter(None, [assumed])]))
     sys.stdout.flush()
     plan.memory.check()
+
+
+def _plan_machines(own, config: TrainConfig) -> None:
+    """The plan of one of several machines, and what their network does to their speed."""
+    import os
+    from dataclasses import replace
+
+    from .. import _native
+    from ..training.machines.network_plan import network_plan
+    from ..training.machines.train_machines import check_machines, machine_plan
+
+    if not 2 <= own.nnodes <= _native.MOST_MACHINES:
+        raise InputError(f"--nnodes is {own.nnodes}; give 1 to {_native.MOST_MACHINES} machines")
+    if own.one_machine is not None and not own.one_machine > 0:
+        raise InputError(f"--one_machine is {own.one_machine}; give a number of triples a second above 0")
+    check_machines(config)
+    config = replace(config, device=replace(config.device, num_proc=own.nnodes, parallel="rows"))
+    size = _size(own, config)
+    memory = machine_plan(config, size)
+    network = network_plan(config, size, own.nnodes, own.network, len(os.sched_getaffinity(0)), own.one_machine)
+    positives = config.batch.positives
+    if own.json:
+        print(json.dumps({**memory.to_dict(), "network": network.to_dict(positives)}, indent=2))
+    else:
+        print("\n".join([f"each of {own.nnodes} machines:", *memory.lines(), *network.lines(positives)]))
+    sys.stdout.flush()
+    memory.check()
 
 
 def _assumed(plan: ExecutionPlan) -> Optional[str]:

@@ -5,7 +5,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ..config import TrainConfig, check, lines_on_unused_flags
+from ..config import AUTO, TrainConfig, check, lines_on_unused_flags
 from ..errors import InputError
 from ..output import tolerant_output
 from ..presets.catalogue import find_preset
@@ -38,7 +38,7 @@ def main(argv):
         from ..training.trainer import train
 
         say_unused_flags(own, config)
-        train(config, Path(own.resume) if own.resume else None, trackers=reports(own.report))
+        train(config, own.resume if own.resume in (None, AUTO) else Path(own.resume), trackers=reports(own.report))
 
 
 def reports(wanted):
@@ -122,7 +122,7 @@ def _from_files(own) -> list[str]:
     if own.config:
         _refuse(own, "--config, for the run has its flags in its own folder", "resume")
         arguments += config_file.arguments_from(own.config, defaults)
-    if own.resume:
+    if own.resume and own.resume != AUTO:
         from ..training.folder.run_folder import FLAGS_FILE
 
         path = Path(own.resume) / FLAGS_FILE

@@ -20,7 +20,7 @@ from .chance import candidate_counts
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics, ranks
 from .model import SIDES, EmbeddingModel
-from .ranking import CandidateTable, Comparison, rank_against_all
+from .ranking import CandidateTable, Comparison, Share, rank_against_all
 from .release_rule import known_still_better
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ def evaluate(
     known: Optional[KnownTriples] = None,
     protocol: Protocol = Protocol(),
     show: bool = True,
+    share: Optional[Share] = None,
 ) -> Evaluation:
     """Ranks triples against candidates in place of their heads and of their tails.
 
@@ -184,6 +185,7 @@ def evaluate(
         known: train, valid and test triples; needed unless the protocol keeps them.
         protocol: see Protocol; that of the result is Protocol.among the model's entities.
         show: whether to show how far it is.
+        share: the entities that compete, where each of several machines has some; the result counts those alone.
 
     Raises:
         InputError: triples in another form, an id that is out of range, or a filter without its triples.
@@ -220,9 +222,11 @@ def evaluate(
             protocol,
             partial(np.full, len(SIDES) * len(triples[0]), 1 + protocol.sampling.count),
         )
-    table = None if model.projects else CandidateTable.of(model.entity, model.operation, model.device)
+    rows = model.entity if share is None else share.rows
+    table = None if model.projects else CandidateTable.of(rows, model.operation, model.device)
     with _bar(triples, show) as done:
-        compared = {side: rank_against_all(model, side, triples, known, table, done=done) for side in SIDES}
+        compared = {side: rank_against_all(model, side, triples, known, table, done=done, share=share)
+                    for side in SIDES}
     if protocol.known == "penalized" and known is not None:
         for side, comparison in compared.items():
             more = known_still_better(model, side, triples, known)

@@ -97,6 +97,19 @@ class Queries:
     excluded: Lists
 
 
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Some of the entities, where each of several machines compares with a share of them: counts are then summed.
+
+    Attributes:
+        rows: (n, dim) float32, as EmbeddingModel.entity.
+        among: from lists of entities to those of them that are in the share, by their ascending numbers there.
+    """
+
+    rows: object
+    among: Callable[[Lists], Lists]
+
+
 def compare(
     model: EmbeddingModel,
     queries: Queries,
@@ -270,8 +283,9 @@ def rank_against_all(
     table: Optional[CandidateTable] = None,
     block: Optional[int] = None,
     done: Callable[[int], None] = lambda count: None,
+    share: Optional[Share] = None,
 ) -> Comparison:
-    """Compares triples with all entities in place of `side`.
+    """Compares triples with all entities in place of `side`, or with a share of them.
 
     Args:
         model: says where it is ranked.
@@ -281,11 +295,13 @@ def rank_against_all(
         table: CandidateTable.of the entity table, if it is at hand already.
         block: how many queries are in work at a time; bounds the memory, and how often `done` is called.
         done: is told how many more triples are compared.
+        share: the entities that compete, of which `table` is made; None: all.
     """
+    candidates = model.entity if share is None else share.rows
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     if table is None and not model.projects:
-        table = CandidateTable.of(model.entity, model.operation, model.device)
+        table = CandidateTable.of(candidates, model.operation, model.device)
     if block is None:
         block = min(max(_BLOCK_PRODUCTS // (len(model.entity) * model.entity.shape[1]), 1 << 10), 1 << 16)
     order = np.lexsort((stays, relations))  # by relation first, since TransR changes its table with it
@@ -314,13 +330,16 @@ def rank_against_all(
         else:
             excluded = answers.take(np.arange(first, last))
         if model.projects:
-            rows = model.candidate_rows(model.entity, int(relation[0]))
+            rows = model.candidate_rows(candidates, int(relation[0]))
             table = CandidateTable.of(rows, model.operation, model.device)
         vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)
         asked_by = np.repeat(np.arange(last - first), ends[first:last] - asked)
-        part = compare(
-            model, Queries(vectors, true_vectors, asked_by, take_rows(table.rows, moves[here]), excluded), table
-        )
+        if share is None:
+            true_rows = take_rows(table.rows, moves[here])
+        else:
+            true_rows = model.candidate_rows(take_rows(model.entity, moves[here]), int(relation[0]))
+            excluded = share.among(excluded)
+        part = compare(model, Queries(vectors, true_vectors, asked_by, true_rows, excluded), table)
         better[order[here]], equal[order[here]] = part.better, part.equal
         close_calls += part.close_calls
         done(here.stop - here.start)

@@ -5,7 +5,7 @@ import io
 import os
 import zlib
 from itertools import chain
-from typing import Callable, Iterable, Iterator, Optional, Union
+from typing import Callable, Iterable, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows, ReplicaRow
 from .gathering import Gathering
 from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
-_SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
+SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 ADAGRAD_EPSILON = np.float32(1e-10)
 
@@ -43,7 +43,8 @@ class EmbeddingStore:
     several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
     _native.Exchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
     the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
-    caches and what travels; steps compute in float32 all the same.
+    caches and what travels; steps compute in float32 all the same. `make_rows`: makes the rows that steps
+    find, where rows travel in ways that the store does not know.
 
     Attributes:
         steps: where steps find their rows and leave them.
@@ -55,7 +56,8 @@ class EmbeddingStore:
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
                  replica: Union[_native.Replica, Gathering, None] = None, exchange=None,
-                 start: Optional[Callable[[_native.HostTable], None]] = None):
+                 start: Optional[Callable[[_native.HostTable], None]] = None,
+                 make_rows: Optional[Callable[[_native.HostTable], RankRows]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root
         try:
@@ -66,7 +68,9 @@ class EmbeddingStore:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
         if start is not None:
             start(self._table)
-        if replica is not None:
+        if make_rows is not None:
+            self._hold(make_rows(self._table))
+        elif replica is not None:
             self._hold(ReplicaRows(self._table, replica, learning_rate, device))
         elif flushing is not None:
             self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding,
@@ -239,17 +243,22 @@ class EmbeddingStore:
 def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
     """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
     with "fp16", of float16. Returns the CRC-32 of the file."""
-    header = io.BytesIO()
-    described = {"descr": _SAVED[dtype], "fortran_order": False, "shape": table.shape}
-    np.lib.format.write_array_header_1_0(header, described)
     rows = (table[block] for block in _blocks(*table.shape))
     blocks = (np.ascontiguousarray(to_float16(each) if dtype == "fp16" else each) for each in rows)
     checksum = 0
     with replace_file(path) as file:
-        for block in chain([header.getbuffer()], blocks):
+        for block in chain([rows_header(table.shape, dtype)], blocks):
             checksum = zlib.crc32(block, checksum)
             file.write(block)
     return checksum
+
+
+def rows_header(shape: Tuple[int, ...], dtype: str) -> bytes:
+    """What stands before the rows in the file of a table."""
+    header = io.BytesIO()
+    described = {"descr": SAVED_TYPES[dtype], "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, described)
+    return header.getvalue()
 
 
 def to_float16(values: np.ndarray) -> np.ndarray:

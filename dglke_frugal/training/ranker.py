@@ -50,9 +50,9 @@ class Ranker:
     def check(self, tables: Tables, others: Mapping[str, np.ndarray]) -> None:
         """Raise Diverged unless all numbers of the tables, of their optimizers' states and of `others`, by name, are
         finite, and so are scores: of the largest rows, or of training triples where the model is the user's own."""
-        arrays, embeddings, largest = tables.arrays(), tables.embeddings(), {}
+        embeddings, largest = tables.embeddings(), {}
         for name, rows in embeddings.items():
-            check_rows(arrays[f"{name}_state"], f"the optimizer's state of the {name} table")
+            check_rows(tables.stores[name].state, f"the optimizer's state of the {name} table")
             largest[name] = longest_row(rows, f"the {name} table")
         for name, array in others.items():
             check_rows(array, name)

@@ -40,12 +40,12 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
     with alone(resume):
         finish_replacing(resume)
         if not is_finished(resume, config):
-            _check_saves(config, resume)
+            check_saves(config, resume)
             _carry_out(config, resume, make_run)
     return resume
 
 
-def _check_saves(config: TrainConfig, folder: Path) -> None:
+def check_saves(config: TrainConfig, folder: Path) -> None:
     """Raise InputError if the result of more steps would come to stand beside tables that are saved already."""
     if config.run.no_save_emb and SavedTables.of(folder).step is not None:
         raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would "

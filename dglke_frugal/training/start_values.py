@@ -23,13 +23,13 @@ class StartValues:
     scale: float
     normal: bool = False
 
-    def fill(self, table: _native.HostTable, *columns) -> None:
+    def fill(self, table: _native.HostTable, *columns, **owned) -> None:
         """Set all rows, and their states to 0. columns: (whole_dim, ranges), of a table that has some columns of the
-        rows (HostTable.init_uniform)."""
+        rows; owned: owners and worker, of one that has some of the rows (HostTable.init_uniform)."""
         if self.normal:
-            table.init_normal(self.scale, self.seed, self.stream, *columns)
+            table.init_normal(self.scale, self.seed, self.stream, *columns, **owned)
         else:
-            table.init_uniform(-self.scale, self.scale, self.seed, self.stream, *columns)
+            table.init_uniform(-self.scale, self.scale, self.seed, self.stream, *columns, **owned)
 
 
 def table_dims(config: TrainConfig) -> RowDims:

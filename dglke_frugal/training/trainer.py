@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
-from ..config import TrainConfig
+from ..config import AUTO, TrainConfig
 from ..errors import shortages_as_input_errors
 from ..resolve import resolve_workers
 from .available_threads import check_threads, threads_of_run, torchrun_number
 from .full_softmax.config import check_full_softmax
 from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
+from .machines.group import several_machines
+from .resume import newest_run, with_seed_of
 from .run_training import open_device, run_training, thread_count
 from .training_run import TrainingRun
 
 
-def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
+def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
           trackers: Sequence[MakeTracker] = ()) -> Path:
-    """Train as the configuration says, or go on with the run in the folder `resume`. Returns the run's folder.
+    """Train as the configuration says, or go on with the run in the folder `resume`, or with AUTO with the newest one of
+    this model and data set, if there is one. Returns the run's folder.
 
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
     trackers: make trackers besides those that the configuration names.
@@ -34,6 +37,13 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
 
             check_own_model(config)
         check_full_softmax(config)
+        if several_machines():
+            from .machines.train_machines import train_machines
+
+            return train_machines(config, resume, trackers)
+        if resume == AUTO:
+            resume = newest_run(config)
+            config = config if resume is None else with_seed_of(config, resume)
         check_threads(threads_of_run(config, thread_count(config)))
         if several_ranks(config):
             from .ranks.train_ranks import train_ranks  # here, because most runs are of one process

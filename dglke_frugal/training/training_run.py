@@ -21,6 +21,7 @@ from ..data.name_maps import keep_name_maps
 from ..divergence import Diverged, check_loss
 from ..errors import DeviceLost, InputError, first_line, shortage
 from ..evaluation import Metrics
+from .batches.edge_partition import negative_owners
 from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
 from ..files import replace_together
@@ -106,7 +107,8 @@ class TrainingRun:
                        SamplerConfig(config.batch.batch_size, config.batch.negatives, config.run.seed, self.rank,
                                      ranks, graph.n_relations if config.model.reciprocal else 0,
                                      config.batch.neg_chunk_size or 0, config.batch.exclude_positive,
-                                     config.store.sampler_threads),
+                                     config.store.sampler_threads,
+                                     owners=negative_owners(config.device, graph.n_entities)),
                        weight=triple_weights(config, graph), part=part)
 
     def _make_step(self):

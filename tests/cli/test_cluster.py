@@ -1,6 +1,5 @@
 """DGL-KE's commands for several machines say what to use instead, and two of them run DGL-KE's own on request."""
 
-import re
 import sys
 
 import pytest
@@ -21,8 +20,8 @@ def test_one_sentence_says_what_to_use(command, as_script, capsys, monkeypatch):
         getattr(cluster, command)(arguments) if as_script else main([command, *arguments])
     assert stopped.value.code == 2
     (sentence,) = capsys.readouterr().err.splitlines()
-    assert re.search(rf"dglke_{command} belongs to DGL-KE's cluster mode: .*(use|reads).*dglke_train|dglke_train reads",
-                     sentence)
+    assert f"dglke_{command} belongs to DGL-KE's cluster mode: " in sentence
+    assert ("dglke_train reads names" if command == "convert" else cluster.TORCHRUN) in sentence
 
 
 def test_each_is_installed_as_a_command():

@@ -31,7 +31,6 @@ def test_they_find_each_other_and_equal_the_oracle(ranks, gpu):
 
 @pytest.mark.parametrize("given, more, sentence", [
     (["--num_proc", 3], {}, "torchrun starts 2 ranks and --num_proc says 3"),
-    ([], {"LOCAL_WORLD_SIZE": "1"}, "start them all with --nnodes 1"),
     (["--gpu", 0, 1, 2], {}, "cannot be shared out over 3 GPUs"),
 ])
 def test_contradictions_are_refused(ranks, given, more, sentence):

@@ -253,3 +253,15 @@ def test_a_finished_run_is_said_to_be_finished_without_a_lock(runs, capsys):
         with pytest.raises(SystemExit) as ended:
             runs.resume(folder, "--max_step", 4)
     assert ended.value.code == 2 and "another process is training the run" in capsys.readouterr().err
+
+
+def test_auto_goes_on_with_the_newest_run_if_there_is_one(runs):
+    flags = ["--checkpoint_interval", 10, "--resume", "auto", "--max_step"]
+    arguments, folder = runs.arguments(*flags, 17)
+    for steps, said in ((17, ""), (30, "resuming after step 17 of 30")):
+        process = runs.process([*arguments[:-1], str(steps)])
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0 and said in output, output
+        assert last_checkpoint(folder) == steps
+    assert len(list(folder.parent.iterdir())) == 1
+    assert tables(folder) == tables(runs("--checkpoint_interval", 10, "--max_step", 30))

@@ -11,12 +11,15 @@ from typing import Dict, List, Optional
 
 import numpy as np
 
+from ... import _native
+from ...config import OWNED_PARTITIONS, DeviceConfig
 from ...data import KnowledgeGraph
 from ...errors import InputError
 from ...files import replace_file
 from .relation_partition import partition_by_relation
 
 PARTITION_FILE = "partition.npy"
+HOT_SHARE = 10  # a head with more than the 10 N-th part of the edges of one of N ranks is hot
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,20 @@ class EdgePartition:
         return owner
 
 
+def row_owners(how: str, entities: int, ranks: int) -> _native.RowOwners:
+    """Which rank owns which entity. how: one of config.OWNED_PARTITIONS. InputError if a rank would own none."""
+    try:
+        return _native.RowOwners(entities, ranks, how == "hash")
+    except ValueError as error:
+        raise InputError(f"{entities} entities cannot be divided over {ranks} ranks: {error}; use fewer") from error
+
+
+def negative_owners(device: DeviceConfig, entities: int) -> Optional[_native.RowOwners]:
+    """Who owns the entities from which each rank draws its negatives; None: all draw from all."""
+    local = device.ranks > 1 and device.negative_source == "local"
+    return row_owners(device.edge_partition, entities, device.ranks) if local else None
+
+
 def _by_degree(head: np.ndarray, tail: np.ndarray, n_entities: int) -> np.ndarray:
     degree = np.bincount(head, minlength=n_entities) + np.bincount(tail, minlength=n_entities)
     return np.argsort(-degree, kind="stable")
@@ -52,8 +69,10 @@ def _by_degree(head: np.ndarray, tail: np.ndarray, n_entities: int) -> np.ndarra
 def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartition:
     """Divide the training edges.
 
-    how: "random"; "relation", as DGL-KE's --rel_part; or "metis", which keeps neighbouring entities together: METIS
-        divides the entities, and an edge belongs to the rank of its head. Needs dgl.
+    how: "random"; "relation", as DGL-KE's --rel_part; "hash" or "range", by which ranks own entities, and an edge
+        belongs to the rank of its head, but those of hot heads are dealt out to all; or "metis", which keeps
+        neighbouring entities together: METIS divides the entities, and an edge belongs to the rank of its head. Needs
+        dgl.
     Raises InputError if a rank would have no edge, or dgl is missing.
     """
     train = graph.train
@@ -66,6 +85,8 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartitio
     if how == "relation":
         partition = partition_by_relation(train.relation, graph.n_relations, ranks)
         return EdgePartition(ranks, [partition.part(rank) for rank in range(ranks)])
+    if how in OWNED_PARTITIONS:
+        return _by_head(row_owners(how, graph.n_entities, ranks), train.head, ranks)
     partition = _by_owner(_metis(train.head, train.tail, graph.n_entities, ranks)[train.head], ranks)
     empty = [rank for rank, part in enumerate(partition.parts) if not len(part)]
     if empty:
@@ -98,6 +119,21 @@ def partition_of_run(folder: Path, how: str, graph: KnowledgeGraph, ranks: int) 
 
 def _by_owner(owner: np.ndarray, ranks: int) -> EdgePartition:
     return EdgePartition(ranks, [np.flatnonzero(owner == rank) for rank in range(ranks)])
+
+
+def _by_head(owners: _native.RowOwners, head: np.ndarray, ranks: int) -> EdgePartition:
+    """Each edge to the owner of its head; those of a hot head in turn, so that no rank has all of them."""
+    owner = owners.owner(np.ascontiguousarray(head, np.int64))
+    degree = np.bincount(head, minlength=owners.rows)
+    is_hot = degree * HOT_SHARE * ranks * ranks > len(head)
+    dealt = np.flatnonzero(is_hot[head])
+    owner[dealt] = np.arange(len(dealt)) % ranks
+    partition = _by_owner(owner, ranks)
+    empty = [rank for rank, part in enumerate(partition.parts) if not len(part)]
+    if empty:
+        raise InputError(f"rank {empty[0]} of {ranks} owns no head of a training triple; use fewer ranks or "
+                         "--partition random")
+    return partition
 
 
 def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> np.ndarray:

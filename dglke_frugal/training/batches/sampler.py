@@ -24,12 +24,13 @@ MOST_THREADS = 4  # of one process: about 100 microseconds a batch each, by defa
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """What the batches depend on (all but the last two fields) and how they are made.
+    """What the batches depend on (all but threads and lookahead) and how they are made.
 
     batch_size: positives of a step and rank; rounded up to whole chunks if it is larger than one.
     neg_sample_size: negatives that the positives of a chunk share; 0: none.
     chunk: positives of a chunk (one chunk if it exceeds the batch); 0: as many as negatives.
     exclude_positive: whether negatives that make a triple of the graph with a positive of their chunk are drawn again.
+    owners: negatives are drawn from the entities that this rank owns; None: from all.
     inverse: above 0, odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
     threads, lookahead: how many threads make batches (0: by the cores that this process may use, and by ranks), and how
         many batches wait for the trainer at most.
@@ -45,6 +46,7 @@ class SamplerConfig:
     exclude_positive: bool = False
     threads: int = 0
     lookahead: int = 16
+    owners: Optional[_native.RowOwners] = None
 
     @property
     def used_threads(self) -> int:
@@ -122,7 +124,7 @@ class Sampler(_Sampler):
                 head, relation, tail, even, odd, part, entities=num_entities, relations=num_relations,
                 batch_size=config.batch_size, negatives=config.neg_sample_size, seed=config.seed, rank=config.rank,
                 ranks=config.ranks, inverse=config.inverse, chunk=config.chunk,
-                exclude_positive=config.exclude_positive)
+                exclude_positive=config.exclude_positive, owners=config.owners)
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 

@@ -8,6 +8,7 @@ step; `best.json` names the best one. A table of any size passes through in bloc
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -156,7 +157,8 @@ class CheckpointFolder:
         it is.
 
         Args:
-            arrays: by name (letters, digits, - and _); any strides, at least one dimension; must not change meanwhile.
+                arrays: by name (letters, digits, - and _); any strides, at least one dimension; must not change meanwhile.
+                One with a method write_npy(path, header) -> (bytes, CRC-32) writes its file itself.
             config, state: values that JSON can hold.
         Raises:
             InputError: if the disk is too small or cannot be written, or another process writes here. Earlier
@@ -300,6 +302,10 @@ def _write_array(path: Path, array: np.ndarray) -> StoredArray:
             f"{path.stem} is {array.dtype} {array.shape}; only numbers, with at least one dimension, are stored"
         )
     header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    if hasattr(array, "write_npy"):
+        written = io.BytesIO()
+        np.lib.format.write_array_header_2_0(written, header)
+        return StoredArray(array.shape, array.dtype.str, *array.write_npy(path, written.getvalue()))
     with open(path, "w+b") as file:
         np.lib.format.write_array_header_2_0(file, header)
         file.seek(0)

@@ -63,11 +63,6 @@ class TorchrunProcesses:
 
     def __init__(self, environment: Mapping[str, str]):
         self.rank, self.ranks = (torchrun_number(name, environment) for name in ("RANK", "WORLD_SIZE"))
-        if torchrun_number("LOCAL_WORLD_SIZE", environment, self.ranks) != self.ranks:
-            raise InputError(
-                f"torchrun started {self.ranks} ranks on several machines; they train through the memory of one, so "
-                "start them all with --nnodes 1"
-            )
         parts = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
         self._name = "\0dglke_frugal-" + "-".join(environment.get(part, "") for part in parts)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Optional
+from typing import Callable, Optional
 
 from ... import _native
 from .step import HostStep
@@ -11,7 +11,12 @@ from .step_config import StepConfig
 
 
 class NativeStep(HostStep):
-    """Trains by a _native.TrainStep."""
+    """Trains by a _native.TrainStep.
+
+    relations_done: called in each step when its relations are done, and before its entities are updated.
+    """
+
+    relations_done: Optional[Callable[[], None]] = None
 
     def __init__(self, config: StepConfig, threads: Optional[int] = None):
         """threads: as for native_step."""
@@ -20,7 +25,7 @@ class NativeStep(HostStep):
         self._native = native_step(config, threads)
 
     def _train(self, batch, *tables):
-        return self._native.run_rows(batch, *tables)
+        return self._native.run_rows(batch, *tables, relations_done=self.relations_done)
 
     def set_learning_rate(self, rate):
         self._config = replace(self._config, learning_rate=rate)

@@ -1,0 +1,207 @@
+"""Two machines on one host: what they send, what they wait, and their speed beside two workers of one process group.
+
+    python -m benchmarks.machines --json FILE [--entities 20000000] [--gbit 2.5 1] [--steps 60]
+
+TransE_l2, dim 400, batches of 1024 with 256 negatives, a generated graph whose triples are skewed as Freebase's.
+
+[bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine
+that fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn
+from the whole graph. [gate_share]: the part of a step's time that boundaries take, at the first of --gbit, between two
+network namespaces (benchmarks/namespaces.py), which needs root; without it there is no such key.
+[machines_over_workers]: triples per second of two machines, between namespaces without a limit, over those of
+--num_proc 2, on the same cores. [model_over_measured_GGb]: the step time that `dglke_frugal plan --nnodes` expects,
+over the one that was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from dglke_frugal.data.synthetic import SyntheticGraph
+from dglke_frugal.training.batches.edge_partition import partition_edges, row_owners
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.machines.network_plan import NetworkPlan
+
+from . import namespaces, result_file
+
+MACHINES, BATCH, NEGATIVES, DIM, RELATIONS = 2, 1024, 256, 400, 14_824
+ROW_BYTES = 4 * (DIM + 1)
+COUNTED = 20  # steps whose rows are counted
+FIRST = 10  # steps that are not timed
+
+
+def sampler(graph, worker: int, owners=None, part=None) -> Sampler:
+    return Sampler(*graph.train, graph.n_entities, graph.n_relations,
+                   SamplerConfig(BATCH, NEGATIVES, 1, worker, MACHINES, owners=owners, threads=1), part=part)
+
+
+def naive_bytes(graph) -> float:
+    """What a machine of the naive scheme sends in a step: it returns its rows, and answers for those of the others."""
+    owners, relation_owners = (row_owners("hash", count, MACHINES) for count in (graph.n_entities, graph.n_relations))
+    sources = [sampler(graph, worker) for worker in range(MACHINES)]  # a random part of the triples each
+    foreign = 0
+    for step in range(COUNTED):
+        for worker, source in enumerate(sources):
+            batch = source.batch(step)
+            for held, ids in ((owners, batch.entities), (relation_owners, batch.relations)):
+                foreign += int((held.owner(np.ascontiguousarray(ids)) != worker).sum())
+    return 2 * ROW_BYTES * foreign / (COUNTED * MACHINES)
+
+
+def work(options: Dict[str, Any]) -> None:
+    """One machine: trains on the graph and prints what it did as JSON. Rows that no step touches take no memory."""
+    from dglke_frugal import _native
+    from dglke_frugal.config import TrainConfig
+    from dglke_frugal.training.loop import TrainingLoop
+    from dglke_frugal.training.machines.group import Machines
+    from dglke_frugal.training.machines.machine_tables import machine_tables
+    from dglke_frugal.training.start_values import StartValues
+    from dglke_frugal.training.step.make_step import make_step
+    from dglke_frugal.training.step.step_config import step_config
+
+    fill = StartValues.fill  # entities stay zero: 33 GB of them would take more memory than the rows of these steps
+    StartValues.fill = lambda self, table, *columns, **owned: None if owned else fill(self, table, *columns)
+    _native.set_num_threads(options["threads"])
+    config = TrainConfig.from_flags({
+        "model_name": "TransE_l2", "hidden_dim": DIM, "gamma": 10.0, "lr": 0.1, "regularization_coef": 1e-9, "seed": 1,
+        "batch_size": BATCH, "neg_sample_size": NEGATIVES, "neg_adversarial_sampling": True, "num_proc": MACHINES,
+        "row_dtype": options["row_dtype"], "partition": "hash", "parallel": "rows"})
+    graph = SyntheticGraph(options["entities"], RELATIONS, options["triples"], skew=0.9).in_memory()
+    with Machines(60.0) as group:
+        owners = row_owners("hash", graph.n_entities, MACHINES)
+        parts = partition_edges("hash", graph, MACHINES).parts
+        sources = [sampler(graph, worker, owners, parts[worker]) for worker in range(MACHINES)]
+        tables = machine_tables(config, graph, owners, group.transport,
+                                [None if each == group.machine else source for each, source in enumerate(sources)])
+        steps = FIRST + options["steps"]
+        loop = TrainingLoop(tables, sources[group.machine], make_step(step_config(config), matmul="fp32"), 0, steps, 10)
+        for done, _ in enumerate(loop, start=1):
+            if done == FIRST:
+                before = dict(loop.seconds), group.transport.bytes_sent, tables.boundaries.traffic.wait_seconds
+        bytes_sent, blocks = group.transport.bytes_sent, dict(tables.boundaries.traffic.bytes)
+        tables.drain()
+        spent = {name: seconds - before[0][name] for name, seconds in loop.seconds.items()}
+        total = sum(spent.values())
+        group.meet()
+        sent = {name: size / steps for name, size in blocks.items()}
+        print(json.dumps({
+            "bytes_per_step": (bytes_sent - before[1]) / options["steps"], "step_seconds": total / options["steps"],
+            "gate_share": spent["gate"] / total,
+            "wait_share": (tables.boundaries.traffic.wait_seconds - before[2]) / total,
+            "compute_seconds": spent["step"] / options["steps"],
+            "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
+            "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
+        tables.close()
+
+
+def machines(options: Dict[str, Any], gbit: Optional[float] = None, apart: bool = False,
+             cores: Sequence[Sequence[int]] = ()) -> List[Dict[str, Any]]:
+    """What each machine says. gbit: of the network between namespaces; apart: namespaces even without a limit."""
+    command = [sys.executable, "-m", "benchmarks.machines", "--worker", json.dumps(options)]
+    if gbit or apart:
+        with namespaces.two_namespaces(gbit) as names:
+            outputs = namespaces.in_namespaces(names, command, cores)
+    else:
+        commands = [[*namespaces.on_cores(cores[machine] if cores else None), *command] for machine in range(MACHINES)]
+        outputs = namespaces.together(commands, namespaces.environments(["127.0.0.1"] * MACHINES))
+    return [json.loads(output.strip().splitlines()[-1]) for output in outputs]
+
+
+def mean(reports: List[Dict[str, Any]], name: str) -> float:
+    return statistics.mean(report[name] for report in reports)
+
+
+def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
+    """Steps per second of two workers of one process group and of two machines, by the command line, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        from dglke_frugal.data.synthetic import write
+
+        write(SyntheticGraph(entities, RELATIONS, 5 * entities, skew=0.9), Path(folder), "Freebase")
+        command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", folder,
+                   "--model_name", "TransE_l2", "--hidden_dim", str(DIM), "--gamma", "10", "--lr", "0.1", "-rc", "1e-9",
+                   "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--seed", "1",
+                   "--partition", "hash", "--max_step", str(steps), "--log_interval", str(steps // 4), "--no_save_emb",
+                   "--save_path", f"{folder}/ckpts"]
+        cores = sorted(os.sched_getaffinity(0))
+        own = [cores[machine::MACHINES] for machine in range(MACHINES)]
+        environment = {"OMP_NUM_THREADS": str(len(own[0]))}
+        os.environ.update(environment)
+        workers = namespaces.together([[*command, "--num_proc", str(MACHINES), "--num_thread", str(len(own[0]))]],
+                                      [dict(os.environ)])
+        if apart:
+            with namespaces.two_namespaces(None) as names:
+                outputs = namespaces.in_namespaces(names, command, own)
+        else:
+            commands = [[*namespaces.on_cores(own[machine]), *command] for machine in range(MACHINES)]
+            outputs = namespaces.together(commands, namespaces.environments(["127.0.0.1"] * MACHINES))
+        return {"workers": _steps_per_second(workers[0]), "machines": _steps_per_second(outputs[0])}
+
+
+def _steps_per_second(output: str) -> float:
+    """By the log lines of worker 0, without the first."""
+    found = [int(steps) / float(seconds)
+             for steps, seconds in re.findall(r"\[proc 0\]\[Train\] (\d+) steps take ([0-9.]+) seconds", output)]
+    return statistics.median(found[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
+    parser.add_argument("--entities", type=int, default=20_000_000, help="(%(default)s)")
+    parser.add_argument("--speed_entities", type=int, default=1_000_000, help="of the runs by workers (%(default)s)")
+    parser.add_argument("--gbit", type=float, nargs="*", default=[2.5, 1.0], help="of the network (%(default)s)")
+    parser.add_argument("--steps", type=int, default=60, help="of each measurement (%(default)s)")
+    parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker)
+        return
+    triples = 5 * options.entities
+    cores = sorted(os.sched_getaffinity(0))
+    own = [cores[machine::MACHINES] for machine in range(MACHINES)]
+    given = {"entities": options.entities, "triples": triples, "steps": options.steps, "row_dtype": "fp32",
+             "threads": max(1, len(own[0]))}
+    result: Dict[str, Any] = {**given, "machines": MACHINES, "relations": RELATIONS, "dim": DIM, "batch": BATCH,
+                              "negatives": NEGATIVES}
+    naive = naive_bytes(SyntheticGraph(options.entities, RELATIONS, triples, skew=0.9).in_memory())
+    floats = machines(given, cores=own)
+    halves = machines({**given, "row_dtype": "fp16"}, cores=own)
+    result.update(naive_bytes_per_step=naive, bytes_per_step=mean(floats, "bytes_per_step"),
+                  half_bytes_per_step=mean(halves, "bytes_per_step"))
+    result["bytes_over_naive"] = result["bytes_per_step"] / naive
+    result["half_bytes_over_naive"] = result["half_bytes_per_step"] / naive
+    apart = namespaces.can_make()
+    if apart:
+        for gbit in options.gbit:
+            reports = machines(given, gbit, cores=own)
+            for name in ("gate_share", "wait_share", "step_seconds", "compute_seconds"):
+                result[f"{name}_{gbit:g}Gb"] = mean(reports, name)
+            plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "beside_bytes"), mean(reports, "urgent_bytes"),
+                               mean(floats, "compute_seconds"),
+                               mean(floats, "gate_share") * mean(floats, "step_seconds"))
+            result[f"model_over_measured_{gbit:g}Gb"] = plan.step_seconds / mean(reports, "step_seconds")
+        if options.gbit:
+            result["gate_share"] = result[f"gate_share_{options.gbit[0]:g}Gb"]
+    else:
+        print("no network namespaces can be made here (they need root): there is no gate_share", file=sys.stderr)
+    if options.speed_entities:
+        found = speeds(options.speed_entities, max(40, options.steps), apart)
+        result.update({f"{name}_steps_per_second": speed for name, speed in found.items()},
+                      machines_over_workers=found["machines"] / found["workers"])
+    print(json.dumps(result, indent=2))
+    if options.json:
+        result_file.write(options.json, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""The machines of a run: who they are, what they tell each other outside of steps, how one hears that another failed.
+
+All goes through torch.distributed, by the gloo backend, and the key-value store of its rendezvous. Messages are JSON;
+nothing that arrives is executed or unpickled.
+
+Collectives have no timeout of their own, since a machine may validate or write for minutes. Instead a thread of each
+machine says at the store several times a second that it is alive, and looks whether the others have done so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+import numpy as np
+
+from ...errors import InputError, first_line, shortage
+from ..available_threads import torchrun_number
+from .transport import GlooTransport, MachineError
+
+BEAT_SECONDS = 0.2
+CONNECT_SECONDS = 60.0
+MEET_SECONDS = 0.05  # between two looks for machines that come
+MEASURED_BYTES = 4 << 20  # for each other machine
+LOST_SECONDS = 1.0  # without a beat, of a machine whose connection is closed
+COLLECTIVE_HOURS = 24  # a bound that no pause reaches
+
+
+class Machines:
+    """This machine's place among all. A context manager.
+
+    Attributes:
+        machine, machines: which one this is, of how many.
+        transport: for blocks of steps.
+        advice: a function that says what to do after a failure, as the end of a sentence.
+    """
+
+    def __init__(self, timeout: float, environment: Mapping[str, str] = os.environ):
+        """timeout: seconds after which a machine that is not heard of has failed. Raises InputError where the others
+        cannot be reached."""
+        self.machine, self.machines = (torchrun_number(name, environment) for name in ("RANK", "WORLD_SIZE"))
+        if torchrun_number("LOCAL_WORLD_SIZE", environment, 1) != 1:
+            raise InputError("each machine is one worker, with all its cores; start torchrun with --nproc_per_node 1")
+        self.timeout, self.host = timeout, socket.gethostname()
+        self.hosts: List[str] = ["?"] * self.machines
+        self.advice: Callable[[], str] = lambda: ""
+        self.address = environment.get("MASTER_ADDR", ""), torchrun_number("MASTER_PORT", environment)
+        self._control, self._watch = None, None
+        self._connect(environment)
+
+    @property
+    def place(self) -> str:
+        """Where the store is."""
+        return ":".join(map(str, self.address))
+
+    def _connect(self, environment: Mapping[str, str]) -> None:
+        import torch.distributed as dist
+
+        try:
+            of_agent = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+            # Kept, since without torchrun machine 0 serves it.
+            self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
+                                        wait_for_workers=False, timeout=timedelta(seconds=CONNECT_SECONDS))
+            self.keys = f"dglke_frugal/{self._agree_on_name()}/"
+            dist.init_process_group("gloo", store=dist.PrefixStore(self.keys, self._store), rank=self.machine,
+                                    world_size=self.machines, timeout=timedelta(seconds=CONNECT_SECONDS))
+            forever = timedelta(hours=COLLECTIVE_HOURS)
+            self._control, data = (dist.new_group(backend="gloo", timeout=forever) for _ in range(2))
+            self.transport = GlooTransport(data, self.machine, self.machines)
+            self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
+        except (RuntimeError, ValueError, MachineError) as error:
+            interface = environment.get("GLOO_SOCKET_IFNAME")
+            over = f"over the interface {interface} (GLOO_SOCKET_IFNAME)" if interface else (
+                "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
+            raise InputError(f"machine {self.machine} of {self.machines} ({self.host}) cannot reach the others {over}: "
+                             f"{first_line(error)}") from None
+        self._watch = _Watch(self)
+
+    def _agree_on_name(self) -> str:
+        """A new name for this start of the run: in the store of torchrun lie the keys of earlier ones, and how often
+        torchrun has restarted it differs between machines. Machine 0 makes the name, and answers whoever asks."""
+        place = f"dglke_frugal/{os.environ.get('TORCHELASTIC_RUN_ID', '')}"
+        own = uuid.uuid4().hex
+        if self.machine > 0:
+            self._store.set(f"{place}/asks/{self.machine}", own)
+            name = self._store.get(f"{place}/answer/{own}").decode()
+            self._store.set(f"{place}/{name}/{self.machine}", "here")
+            return name
+        deadline = time.monotonic() + CONNECT_SECONDS
+        missing = set(range(1, self.machines))
+        while missing:
+            for machine in sorted(missing):
+                if self._store.check([asks := f"{place}/asks/{machine}"]):  # an earlier start's, perhaps
+                    self._store.set(f"{place}/answer/{self._store.get(asks).decode()}", own)
+                if self._store.check([f"{place}/{own}/{machine}"]):
+                    missing.remove(machine)
+            if missing and time.monotonic() > deadline:
+                raise MachineError(f"machine {min(missing)} has not come within {CONNECT_SECONDS:.0f} seconds")
+            time.sleep(MEET_SECONDS)
+        return own
+
+    # ---- messages
+
+    def all_bytes(self, content: bytes) -> List[bytes]:
+        """What each machine gives, by machine. Raises MachineError."""
+        sizes = [int(size) for size in self._gather(np.array([len(content)], np.int64), [8] * self.machines)
+                 .view(np.int64)]
+        got = self._gather(np.frombuffer(content, np.uint8), sizes)
+        return [part.tobytes() for part in np.split(got, np.cumsum(sizes)[:-1])]
+
+    def all_of(self, fact: Any) -> List[Any]:
+        """The same of values as JSON."""
+        return [json.loads(part) for part in self.all_bytes(json.dumps(fact).encode())]
+
+    def from_first(self, fact: Any = None) -> Any:
+        """What machine 0 gives, on all machines."""
+        return self.all_of(fact if self.machine == 0 else None)[0]
+
+    def meet(self) -> None:
+        """Wait until all machines are here."""
+        self.all_bytes(b"")
+
+    def _gather(self, content: np.ndarray, sizes: List[int]) -> np.ndarray:
+        """content: any dtype. sizes: bytes of each machine."""
+        own = content.view(np.uint8)
+        return self.scatter(np.tile(own, self.machines), [len(own)] * self.machines, sizes)
+
+    def scatter(self, content: np.ndarray, sent: List[int], received: List[int]) -> np.ndarray:
+        """Bytes for each machine, one behind the other, for those that come: (sum of received,) uint8."""
+        import torch
+        import torch.distributed as dist
+
+        got = torch.empty(sum(received), dtype=torch.uint8)
+        try:
+            given = torch.from_numpy(np.require(content.view(np.uint8), requirements="W"))
+            dist.all_to_all_single(got, given, received, sent, group=self._control)
+        except RuntimeError as error:
+            raise MachineError(str(error)) from error
+        return got.numpy()
+
+    def bytes_per_second(self) -> float:
+        """What the network carries from this machine, all sending at once, by a short measurement; collective."""
+        others = [0 if machine == self.machine else MEASURED_BYTES for machine in range(self.machines)]
+        content = np.zeros(sum(others), np.uint8)
+        self.scatter(content, others, others)  # opens what there is to open
+        self.meet()
+        began = time.perf_counter()
+        self.scatter(content, others, others)
+        return sum(others) / (time.perf_counter() - began)
+
+    # ---- failures
+
+    def name(self, machine: int) -> str:
+        """A machine in a sentence."""
+        return f"machine {machine} ({self.hosts[machine]})"
+
+    def fail(self, error: BaseException) -> None:
+        """Tell all others why this machine ends."""
+        if self._watch is not None:
+            self._watch.fail(f"{self.name(self.machine)} has stopped: {first_line(shortage(error) or error)}")
+
+    def explain(self) -> None:
+        """After a MachineError: end this process with the sentence of the machine that failed. Returns only if none is
+        found."""
+        if self._watch is not None:
+            self._watch.explain()
+
+    def close(self) -> None:
+        """After all machines have met for the last time, or one has failed."""
+        if self._watch is not None:
+            self._watch.close()
+
+    def __enter__(self) -> "Machines":
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, MachineError):
+            self.explain()
+        elif error is not None and not isinstance(error, SystemExit):
+            self.fail(error)
+        self.close()
+        if error is None:
+            import torch.distributed as dist
+
+            dist.destroy_process_group()
+
+
+class _Watch:
+    """Two threads: one says at the store that this machine is alive and asks for the others, one looks at clocks and
+    ends the process if it must end. The second one never waits for the network, which may be what has failed."""
+
+    def __init__(self, group: Machines):
+        self._group = group
+        self._stop, self._wake, self._published = threading.Event(), threading.Event(), threading.Event()
+        self._closed_connection = False  # so that a machine is lost soon
+        self._sentence: Optional[str] = None  # why this machine ends, and then why all do
+        now = time.monotonic()
+        self._heard: Dict[int, float] = {machine: now for machine in range(group.machines)}
+        self._counts: Dict[int, bytes] = {}
+        self._said, self._store = now, self._open()
+        self._threads = [threading.Thread(target=target, name=name, daemon=True)
+                         for target, name in ((self._beat, "machine-beat"), (self._look, "machine-watch"))]
+        for thread in self._threads:
+            thread.start()
+
+    def _open(self):
+        import torch.distributed as dist
+
+        return dist.TCPStore(*self._group.address, is_master=False, timeout=timedelta(seconds=CONNECT_SECONDS))
+
+    def _beat(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._wake.wait(BEAT_SECONDS)
+            self._wake.clear()
+            number += 1
+            with contextlib.suppress(RuntimeError):  # the store has gone; the other thread finds out for how long
+                self._exchange(number)
+                self._said = time.monotonic()
+
+    def _exchange(self, number: int) -> None:
+        group, store = self._group, self._store
+        failed = group.keys + "failed"
+        store.set(f"{group.keys}beat/{group.machine}", str(number))
+        if self._sentence is not None:
+            self._sentence = store.compare_set(failed, "", self._sentence).decode() or self._sentence
+            self._published.set()
+        elif store.check([failed]):
+            self._end(store.get(failed).decode())
+        for machine in range(group.machines):
+            key = f"{group.keys}beat/{machine}"
+            count = store.get(key) if store.check([key]) else b""
+            if count != self._counts.get(machine):
+                self._counts[machine], self._heard[machine] = count, time.monotonic()
+
+    def _look(self) -> None:
+        group = self._group
+        while not self._stop.wait(BEAT_SECONDS / 2):
+            patience = LOST_SECONDS if self._closed_connection else group.timeout
+            now = time.monotonic()
+            silent = [machine for machine, heard in self._heard.items()
+                      if machine != group.machine and now - heard > patience]
+            if silent and now - self._said <= patience:
+                self.fail(f"{group.name(silent[0])} has ended, hangs, or cannot be reached: it has not been heard of "
+                          f"for {patience:g} seconds")
+                self._end(self._sentence)
+            elif now - self._said > patience:
+                self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
+                          f"answered for {patience:g} seconds")
+
+    def fail(self, sentence: str) -> None:
+        """Say for all machines why the run ends. The first sentence counts, on all machines."""
+        self._sentence = sentence
+        self._wake.set()
+        self._published.wait(LOST_SECONDS)
+
+    def explain(self) -> None:
+        """Wait until this process is ended with the sentence."""
+        self._closed_connection = True
+        self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
+
+    def _end(self, sentence: str) -> None:
+        """End the process at once: its main thread may wait for a machine that is not there."""
+        if self._stop.is_set():
+            return
+        advice = self._group.advice()
+        os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
+        os._exit(1)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(LOST_SECONDS)
+
+
+def several_machines(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether torchrun has started this process as one of several machines."""
+    workers = torchrun_number("WORLD_SIZE", environment, 1)
+    return workers > 1 and torchrun_number("LOCAL_WORLD_SIZE", environment, workers) < workers

@@ -1,0 +1,146 @@
+"""A run of several machines, seen from one of them. All do the same in the same order; machine 0 writes and prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Dict, Sequence
+
+from ...config import TrainConfig
+from ...data import KnowledgeGraph
+from ..batches.edge_partition import partition_edges, row_owners
+from ..interrupt import Interrupt
+from ..log.tracker import MakeTracker, Trackers
+from ..training_run import TrainingRun
+from .group import Machines
+from .machine_ranker import MachineRanker
+from .machine_tables import MachineTables, machine_tables
+from .table_files import TableFiles
+
+
+@dataclass(frozen=True)
+class MachineReport:
+    """What a machine did in this part of a run. bytes: sent to other machines, by block (boundary.py). wait_seconds: at
+    boundaries, for the blocks of others; gate_share: the part of the training's seconds that boundaries took."""
+
+    machine: int
+    host: str
+    steps: int
+    seconds: float
+    wait_seconds: float
+    gate_share: float
+    bytes: Dict[str, int]
+
+    def line(self) -> str:
+        """As a line of the log."""
+        sent = sum(self.bytes.values())
+        return (f"[machine {self.machine}] {self.host}: {self.steps} steps, "
+                f"{self.steps / max(self.seconds, 1e-9):.1f} a second; {self.gate_share:.1%} of the time between steps; "
+                f"sent {sent / max(1, self.steps) / 1e6:.3f} MB a step")
+
+
+class MachineRun(TrainingRun):
+    """One machine's part in a run."""
+
+    tables: MachineTables
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, group: Machines,
+                 trackers: Sequence[MakeTracker] = ()):
+        self.group, self.rank, self.leads = group, group.machine, group.machine == 0
+        how = config.device.edge_partition
+        self._owners = row_owners(how, graph.n_entities, group.machines)
+        self._parts = partition_edges(how, graph, group.machines).parts
+        if not self.leads:
+            config = replace(config, run=replace(config.run, trackers=()))
+        super().__init__(config, graph, folder, None, trackers if self.leads else ())
+        self.ranker = MachineRanker(config, graph, group, self._owners)
+        if not self.leads:  # machine 0 alone writes
+            self.tracker.close()
+            self.tracker = Trackers([])
+            self.checkpoints.mark_best = lambda step: None
+
+    def _make_tables(self) -> MachineTables:
+        config = self.config.limited_to(len(self.graph.train))
+        others = [None if machine == self.rank else self._sampler_of(machine) for machine in range(self.group.machines)]
+        return machine_tables(config, self.graph, self._owners, self.group.transport, others, TableFiles(self.group))
+
+    def _sampler_of(self, machine: int):
+        self.rank, own = machine, self.rank
+        try:
+            return super()._make_sampler(self._parts[machine], self.group.machines)
+        finally:
+            self.rank = own
+
+    def _make_sampler(self, part=None, ranks: int = 1):
+        return self._sampler_of(self.rank)
+
+    def _make_step(self):
+        step = super()._make_step()
+        step.relations_done = self.tables.relations_done
+        return step
+
+    def _make_interrupt(self) -> Interrupt:
+        return _MachineInterrupt(self)
+
+    def _written_by_all(self, write) -> None:
+        """Call `write` on machine 0, which writes files, while the others write their shares."""
+        self.tables.drain()
+        if not self.leads:
+            self.tables.serve()
+            return
+        write()
+        self.tables.files_of_all.finish()
+
+    def checkpoint(self) -> None:
+        if not self.leads:  # whose own numbers may be those that are not finite
+            self._check_tables()
+        self._written_by_all(super().checkpoint)
+
+    def save(self, step: int) -> None:
+        self._written_by_all(lambda: super(MachineRun, self).save(step))
+
+    def keep_names(self) -> None:
+        if self.leads:
+            super().keep_names()
+
+    def _write_result(self, folder: Path) -> None:
+        if self.leads:
+            super()._write_result(folder)
+
+    def _stop(self, interrupt) -> None:
+        if self.leads:
+            super()._stop(interrupt)
+        raise SystemExit(interrupt.exit_code)
+
+    def finish(self) -> None:
+        self.tables.drain()
+        self.group.meet()
+        self.summary["machines"] = [asdict(report) for report in self._reports()]
+        super().finish()
+
+    def _reports(self):
+        training, traffic = self.summary["training"], self.tables.boundaries.traffic
+        gate = training["seconds_by_part"]["gate"] / max(training["seconds"], 1e-9)
+        own = MachineReport(self.rank, self.group.host, training["steps"], training["seconds"], traffic.wait_seconds,
+                            gate, traffic.bytes)
+        reports = [MachineReport(**fact) for fact in self.group.all_of(asdict(own))]
+        print("\n".join(report.line() for report in reports), flush=True)
+        return reports
+
+
+class _MachineInterrupt(Interrupt):
+    """A signal to any machine, which all meet after the same step. Ask once after each step."""
+
+    def __init__(self, run: MachineRun):
+        super().__init__()
+        self._run = run
+
+    def __bool__(self) -> bool:
+        boundaries = self._run.tables.boundaries
+        boundaries.own_signal = int(self.signal or 0)
+        return bool(boundaries.signal)
+
+    @property
+    def exit_code(self) -> int:
+        agreed = self._run.tables.boundaries.signal
+        return 128 + agreed if agreed else 0

@@ -1,0 +1,166 @@
+"""The tables of one of several machines: the entities that it owns, and replicas of all relations."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from ... import _native
+from ...config import TrainConfig
+from ...data import KnowledgeGraph
+from ...models import RowDims
+from ...store import EmbeddingStore
+from ...store.embedding_store import read_rows, write_rows
+from ...store.flushing import RankRows
+from ...store.half_embeddings import rounded_rows
+from ..batches.sampler import Batches, Sampler
+from ..ranks.replicas import ENTRIES
+from ..start_values import start_values, table_dims
+from ..tables import Tables, entity_rounding
+from .boundary import Boundaries
+from .table_files import EMBEDDINGS, OwnedRows, TableFiles
+from .transport import Transport
+
+
+class _SteppedRows(RankRows):
+    """Rows as a store holds them whose blocks others make."""
+
+    device = None
+
+    def __init__(self, steps, native):
+        """steps: what steps compute with. native: the rows beneath, that have blocks."""
+        self.steps, self.native = steps, native
+
+    @property
+    def steps_run(self):
+        return self.native.steps_run
+
+    def statistics(self):
+        return None
+
+    def fail(self, sentence):
+        pass
+
+
+class MachineTables(Tables):
+    """Tables of one of several machines. What steps need travels at boundaries (boundary.py). Draining is collective."""
+
+    def __init__(self, dims: RowDims, stores: Dict[str, EmbeddingStore], natives: Dict[str, Any],
+                 owners: _native.RowOwners, transport: Transport, others: Sequence[Optional[Sampler]],
+                 files_of_all: Optional[TableFiles] = None):
+        """natives: _native.MachineRows or MachineReplica by table. others: samplers of the other machines, by machine.
+        files_of_all: by which all machines write files."""
+        super().__init__(dims, *stores.values())
+        self.files_of_all = files_of_all
+        self.owners, self.machine = owners, transport.machine
+        entities, *replicas = natives.values()
+        self.boundaries = Boundaries(transport, entities, replicas)
+        self._relations_ended = False
+        self._natives, self._samplers = natives, others
+        self._batches: List[Optional[Batches]] = []
+        self._next_step: Optional[int] = None
+
+    def announce(self, batch):
+        if batch.step != self._next_step:
+            self._open_batches(batch.step)
+        self._next_step = batch.step + 1
+        batches = [batch if others is None else next(others) for others in self._batches]
+        for name, native in self._natives.items():
+            native.announce_batches(batches, *([name == "projection"] if name in ENTRIES else []))
+
+    def _open_batches(self, step: int) -> None:
+        self._close_batches()
+        self._batches = [sampler and sampler.batches(step) for sampler in self._samplers]
+
+    def _close_batches(self) -> None:
+        for each in filter(None, self._batches):
+            each.close()
+        self._batches = []
+
+    def begin(self, step):
+        self.boundaries.begin(step)
+        super().begin(step)
+
+    def relations_done(self) -> None:
+        """In a step, before entities are updated: relations have their results."""
+        self._end_relations()
+        self.boundaries.relations_done()
+
+    def _end_relations(self) -> None:
+        for name, store in self.stores.items():
+            if name != "entity":
+                store.steps.end()
+        self._relations_ended = True
+
+    def end(self):
+        if not self._relations_ended:
+            self._end_relations()
+        self._relations_ended = False
+        self.entity.steps.end()
+
+    def drain(self):
+        self.boundaries.drain()
+
+    def close(self):
+        self._close_batches()
+        super().close()
+
+    def arrays(self):
+        """As Tables.arrays; of entities what this machine owns, as OwnedRows."""
+        return {name: self.owned(name, array) if name.startswith("entity") else array
+                for name, array in super().arrays().items()}
+
+    def owned(self, name: str, rows) -> OwnedRows:
+        """Rows by local number, by id."""
+        return OwnedRows(name, rows, self.owners, self.machine, self.files_of_all)
+
+    def save(self, folder, stem, entity_dtype="fp32"):
+        embeddings = self.embeddings()
+        entities = self.owned(EMBEDDINGS, embeddings.pop("entity"))
+        files = self.files(folder, stem)
+        checksums = {files["entity"].name: entities.write_rows(files["entity"], entity_dtype)}
+        return {**checksums, **{files[name].name: write_rows(files[name], rows) for name, rows in embeddings.items()}}
+
+    def serve(self) -> None:
+        """While machine 0 writes files: write this machine's share of them."""
+        shared = {name: rows for name, rows in self.arrays().items() if isinstance(rows, OwnedRows)}
+        shared[EMBEDDINGS] = self.owned(EMBEDDINGS, self.embeddings()["entity"])
+        self.files_of_all.serve(shared)
+
+    def load(self, folder, stem):
+        self.drain()
+        for name, file in self.files(folder, stem).items():
+            rows = self.stores[name].embeddings
+            read_rows(file, self.owned(EMBEDDINGS, rows) if name == "entity" else rows)
+            self.stores[name].state[:] = 0
+
+
+def machine_tables(config: TrainConfig, graph: KnowledgeGraph, owners: _native.RowOwners, transport: Transport,
+                   others: Sequence[Optional[Sampler]],
+                   files_of_all: Optional[TableFiles] = None) -> MachineTables:
+    """Allocate and fill what this machine holds. Raises InputError if the machine refuses the memory."""
+    dims, lr, seed = table_dims(config), config.loss.lr, config.run.seed
+    machine, machines = transport.machine, transport.machines
+    relations = config.model.relation_rows(graph.n_relations)
+    starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, seed)
+    natives: Dict[str, Any] = {}
+    rounding = entity_rounding(config)
+
+    def owned(table: _native.HostTable) -> RankRows:
+        noise = (rounding.seed, rounding.table) if rounding else ()
+        natives["entity"] = _native.MachineRows(table, owners, machine, lr, *noise)
+        return _SteppedRows(rounded_rows(natives["entity"], rounding), natives["entity"])
+
+    def replica(name: str) -> Callable[[_native.HostTable], RankRows]:
+        def rows(table: _native.HostTable) -> RankRows:
+            most = min(relations, config.batch.most_edges)
+            natives[name] = _native.MachineReplica(table, most, ENTRIES[name], machine, machines, lr)
+            return _SteppedRows(natives[name], natives[name])
+
+        return rows
+
+    stores = {"entity": EmbeddingStore(owners.count(machine), dims.entity, lr, rounding=rounding, make_rows=owned,
+                                       start=lambda table: starts["entity"].fill(table, owners=owners, worker=machine))}
+    for name, dim in (("relation", dims.relation), ("projection", dims.projection)):
+        if dim:
+            stores[name] = EmbeddingStore(relations, dim, lr, make_rows=replica(name), start=starts[name].fill)
+    return MachineTables(dims, stores, natives, owners, transport, others, files_of_all)

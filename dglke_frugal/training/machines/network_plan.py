@@ -1,0 +1,90 @@
+"""What several machines send in a step and what that does to their speed, from sizes alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...store.row_bytes import FLOAT
+from ..memory.memory_plan import GraphSize
+from ..start_values import table_dims
+
+USABLE = 0.9  # of a network's nominal speed
+LATENCY_SECONDS = 2e-4  # of a block between two machines
+CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity rows so long
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A step of one of several machines.
+
+    bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: sent
+    between two steps. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
+    network without limit.
+    """
+
+    machines: int
+    bytes_per_second: float
+    beside_bytes: float
+    urgent_bytes: float
+    compute_seconds: float
+    boundary_seconds: float = 2 * LATENCY_SECONDS
+
+    @property
+    def step_seconds(self) -> float:
+        """From the beginning of a step to that of the next one."""
+        usable = USABLE * self.bytes_per_second
+        beside = max(self.compute_seconds, self.beside_bytes / usable)
+        return beside + self.urgent_bytes / usable + self.boundary_seconds
+
+    @property
+    def over_one(self) -> float:
+        """How many times as many triples a second as one machine alone."""
+        return self.machines * self.compute_seconds / self.step_seconds
+
+    def to_dict(self, positives: int) -> Dict[str, Any]:
+        """As plain data; positives: of a step of one machine."""
+        return {**asdict(self), "bytes_per_step": self.beside_bytes + self.urgent_bytes,
+                "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
+                "triples_per_second": self.machines * positives / self.step_seconds}
+
+    def lines(self, positives: int) -> List[str]:
+        """As sentences."""
+        plan = self.to_dict(positives)
+        lines = [f"network {'sent by a machine in a step':<28}{plan['bytes_per_step'] / 2**20:>8.2f} MiB   "
+                 f"{self.urgent_bytes / 2**20:.2f} MiB of it between two steps",
+                 f"network {'a step takes':<28}{1e3 * self.step_seconds:>8.2f} ms    of which "
+                 f"{1e3 * self.compute_seconds:.2f} ms compute",
+                 f"network {'triples a second':<28}{plan['triples_per_second']:>8,.0f}       "
+                 f"{self.over_one:.2f} times one machine alone"]
+        if self.over_one < 1:
+            lines.append("one machine alone would be faster, if it has the memory")
+        return lines
+
+
+def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
+                 triples_per_second: Optional[float] = None) -> NetworkPlan:
+    """The plan of a run. cores: of a machine. triples_per_second: that one machine alone trains, by default what its
+    cores are assumed to.
+
+    Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
+    """
+    dims, batch, away = table_dims(config), config.batch, 1 - 1 / machines
+    positives, negatives = batch.positives, batch.positives // batch.chunk * batch.negatives
+    local = config.device.negatives != "global"
+    embedding = (dims.entity + 1) // 2 if config.model.in_halves else dims.entity
+    record = FLOAT * (embedding + 1)
+    entities = positives * away + (0 if local else negatives * away)
+    share = 1 / np.arange(1, config.model.relation_rows(size.relations) + 1)
+    used = 1 - (1 - share / share.sum()) ** positives  # how probable a relation is in a step of a machine
+    by_any = 1 - (1 - used) ** machines
+    sums = used**2 * (machines - 1)  # to others that use it, too
+    values = used * (1 - used / by_any)  # for one that has not used it when it was used last
+    row = FLOAT * (dims.relation + 1)
+    urgent = float((sums * (1 - (1 - by_any) ** 2) + values * by_any).sum()) * row
+    beside = 2 * entities * record + float((sums + values).sum()) * row - urgent
+    rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
+    return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate)

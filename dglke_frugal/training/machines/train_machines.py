@@ -1,0 +1,215 @@
+"""Training by several machines, from flags to a finished run, seen from one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from ... import __version__, _native
+from ...config import AUTO, OWNED_PARTITIONS, TrainConfig, check
+from ...data.fingerprint import Fingerprint
+from ...errors import InputError, shown
+from ...files import finish_replacing
+from ..available_threads import torchrun_number
+from ..epochs import in_steps
+from ..final_state import last_state
+from ..folder.run_folder import check_flags, create_run_folder, fingerprint, write_flags
+from ..lock import alone
+from ..log.tracker import MakeTracker
+from ..memory.memory_plan import HOST, plan_memory
+from ..overview import end_lines, epochs, graph_facts, reading_lines, start_lines
+from ..resume import newest_run, with_seed_of
+from ..run_training import check_saves, graph_size, is_finished, load, thread_count
+from .group import Machines
+from .machine_run import MachineRun
+from .network_plan import USABLE, NetworkPlan, network_plan
+from .transport import MachineError
+
+OWN_FLAGS = ("data_path", "num_thread", "sampler_threads")  # that may differ between machines
+
+
+def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers: Sequence[MakeTracker] = ()) -> Path:
+    """As trainer.train, as one of the machines that torchrun has started. Returns the run's folder.
+
+    resume: the folder of a run, or AUTO.
+
+    Raises SystemExit after a sentence on stderr if another machine fails. Raises InputError as trainer.train, and where
+    machines do not fit together.
+    """
+    workers = torchrun_number("WORLD_SIZE")
+    check_machines(replace(config, device=replace(config.device, num_proc=max(config.device.num_proc, workers))))
+    with contextlib.ExitStack() as stack:
+        group = stack.enter_context(Machines(config.device.machine_timeout))
+        if group.machine > 0:
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        try:
+            folder = _train(settle(config, group), resume, group, trackers)
+            group.meet()
+            return folder
+        except MachineError as error:
+            group.explain()
+            sys.stderr.write(f"dglke_train: the network between the machines has failed: {error}\n")
+            raise SystemExit(1) from None
+
+
+def settle(config: TrainConfig, group: Machines) -> TrainConfig:
+    """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
+    if config.device.num_proc not in (1, group.machines):
+        raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
+                         "start as many, since a run goes on with the number that it began with, or leave --num_proc out")
+    device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash", parallel="rows")
+    lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
+    config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
+    check(config)
+    _agree(group, {"version": __version__, "flags": {name: value for name, value in config.to_flags().items()
+                                                     if name not in OWN_FLAGS}})
+    return config
+
+
+def _agree(group: Machines, facts: Dict[str, Any]) -> None:
+    of_all = group.all_of(facts)
+    for machine, found in enumerate(of_all):
+        if found["version"] != of_all[0]["version"]:
+            raise InputError(f"{group.name(machine)} has dglke_frugal {found['version']} and {group.name(0)} "
+                             f"{of_all[0]['version']}; install the same version on all machines")
+        flags, first = found["flags"], of_all[0]["flags"]
+        other = [name for name in first if flags.get(name) != first[name]]
+        if other:
+            raise InputError(f"{group.name(machine)} has --{other[0]} {shown(flags.get(other[0]))} and {group.name(0)} "
+                             f"{shown(first[other[0]])}; start all machines with the same flags")
+
+
+def check_machines(config: TrainConfig) -> None:
+    """Raise InputError for what several machines do not train."""
+    device = config.device
+    if device.ranks > _native.MOST_MACHINES:
+        raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use fewer")
+    for wrong, flag, instead in (
+        (device.gpu[0] >= 0, "--gpu", "several machines train on their processors; leave --gpu out"),
+        (config.model.is_own, "--model_name", "a model of your own trains on one machine; choose one of the package"),
+        (config.computes_on_device, "--neg_sample_size all and --optimizer",
+         "several machines have sampled negatives and row_adagrad; leave them out"),
+        (device.partition not in (None, *OWNED_PARTITIONS), "--partition",
+         f"over machines it is hash or range, and not {device.partition}"),
+        (device.rel_part, "--rel_part", "over machines triples are divided by their heads; leave it out"),
+        (device.parallel == "dims", "--parallel", "machines share out rows; leave --parallel dims out"),
+        (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out"),
+    ):
+        if wrong:
+            raise InputError(f"{flag}: {instead}")
+
+
+def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[MakeTracker]) -> Path:
+    began = time.perf_counter()
+    leads = group.machine == 0
+    if resume == AUTO:
+        found = newest_run(config) if leads else None
+        resume = found and Path(found)
+    resume = group.from_first(str(resume) if resume else None)
+    with contextlib.ExitStack() as stack:
+        folder = Path(resume) if resume else None
+        if folder and leads:
+            stack.enter_context(alone(folder))
+            finish_replacing(folder)
+        finished = group.from_first(folder is not None and leads and is_finished(folder, config))
+        if finished:
+            return folder
+        if folder:
+            check_saves(config, folder)
+            config = with_seed_of(config, folder)
+            check_flags(config, last_state(folder))
+        if config.run.seed is None:
+            config = replace(config, run=replace(config.run, seed=group.from_first(secrets.randbits(32))))
+        threads = thread_count(replace(config, device=replace(config.device, num_proc=1)))
+        _native.set_num_threads(threads)
+        with reading_lines() as read:
+            graph = load(config)
+            read.append(graph)
+        config = in_steps(config, len(graph.train), graph)
+        _agree_on_data(group, fingerprint(config, graph))
+        plan = machine_plan(config, graph_size(graph), folder)
+        plan.check()
+        if folder is None:
+            folder = Path(group.from_first(str(create_run_folder(config).absolute()) if leads else None))
+            if leads:
+                stack.enter_context(alone(folder))
+        if leads:
+            write_flags(folder, config)
+        _check_shared(group, folder)
+        group.advice = lambda: advice(folder)
+        run = stack.enter_context(MachineRun(config, graph, folder, group, trackers))
+        if resume:
+            run.restore()
+        run.keep_names()
+        facts = graph_facts(graph) if leads else {}
+        carried = min(group.all_of(group.bytes_per_second()))
+        if leads:
+            print("\n".join(machines_lines(group, carried, network_plan(
+                config, graph_size(graph), group.machines, carried / USABLE, threads))))
+            print("\n".join(start_lines(config, graph, facts, run.step_triples, folder, False)), flush=True)
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST), planned_device_bytes=0)
+        run.seconds["initialization"] = time.perf_counter() - began
+        print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+        began = time.perf_counter()
+        run.train()
+        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
+        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
+        run.finish()
+        if leads:
+            print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
+    return folder
+
+
+def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
+    """The memory plan of one machine: its share of the entities, and all of the rest."""
+    machines = config.device.num_proc
+    alone_there = replace(config, device=replace(config.device, num_proc=1, partition=None, negatives=None))
+    return plan_memory(alone_there, replace(size, entities=-(-size.entities // machines)), folder)
+
+
+def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:
+    """Who trains, and whether that is of use. carried: bytes a second that the network was measured to carry."""
+    lines = [f"{group.machines} machines train together, each with the rows that it owns: {', '.join(group.hosts)}",
+             f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
+             f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
+    if plan.over_one < 1:
+        lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if it has "
+                     "the memory")
+    return lines
+
+
+def _agree_on_data(group: Machines, own: Fingerprint) -> None:
+    of_all = [Fingerprint.of_mapping(fact) for fact in group.all_of(own.to_dict())]
+    for machine, found in enumerate(of_all):
+        if found != of_all[0]:
+            changed = [name for name, value in found.to_dict().items() if value != of_all[0].to_dict()[name]]
+            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {changed[0]} differ; give "
+                             "all machines the same files with --data_path")
+
+
+def _check_shared(group: Machines, folder: Path) -> None:
+    """All machines must see the run's folder."""
+    group.meet()
+    blind = [machine for machine, sees in enumerate(group.all_of((folder / "config.yaml").is_file())) if not sees]
+    if blind:
+        raise InputError(f"{group.name(blind[0])} does not see {folder}, which {group.name(0)} has made; give a --save_path "
+                         "on a disk that all machines share")
+
+
+def advice(folder: Path) -> str:
+    """What to do after a machine has failed, as the end of a sentence."""
+    try:
+        left = last_state(folder)
+    except InputError:
+        left = None
+    if left is None:
+        return "there is no checkpoint to go on from; --checkpoint_interval writes some"
+    return (f"go on from the checkpoint of step {left.step} with --resume {shlex.quote(str(folder))}, or start torchrun with "
+            "--max-restarts and --resume auto")

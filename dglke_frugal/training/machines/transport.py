@@ -1,0 +1,76 @@
+"""How blocks of numbers get from every machine to every other one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Dict, List, Sequence
+
+import numpy as np
+
+
+class Transport(ABC):
+    """Posts blocks and waits for those of the others. All machines post the same numbers in the same order.
+
+    Attributes:
+        machine, machines: which one this is, of how many.
+        bytes_sent: to other machines, so far.
+    """
+
+    machine: int
+    machines: int
+    bytes_sent = 0
+
+    @abstractmethod
+    def post(self, number: int, block: np.ndarray, sent: Sequence[int], received: Sequence[int]) -> None:
+        """Begin to send: `block` (sum of sent,) float32 holds sent[m] floats for each machine m, one behind the other.
+        received: floats that come from each machine. The block must not change until `wait` has returned."""
+
+    @abstractmethod
+    def wait(self, number: int) -> List[np.ndarray]:
+        """What has come, by machine, (received[m],) float32. Each number is waited for once. Raises MachineError."""
+
+
+class MachineError(RuntimeError):
+    """Another machine has failed, or cannot be reached; the message says which one if that is known."""
+
+
+class GlooTransport(Transport):
+    """By torch.distributed's all_to_all_single."""
+
+    def __init__(self, group, machine: int, machines: int):
+        """group: a gloo process group that nobody else uses."""
+        self.machine, self.machines = machine, machines
+        self._group, self._under_way = group, {}  # type: ignore[var-annotated]
+
+    def post(self, number, block, sent, received):
+        import torch
+        import torch.distributed as dist
+
+        got = torch.empty(sum(received), dtype=torch.float32)
+        try:
+            work = dist.all_to_all_single(got, torch.from_numpy(block), list(received), list(sent), group=self._group,
+                                          async_op=True)
+        except RuntimeError as error:
+            raise MachineError(str(error)) from error
+        self._under_way[number] = work, got, block, received
+        self.bytes_sent += block.nbytes
+
+    def wait(self, number):
+        work, got, _, received = self._under_way.pop(number)
+        try:
+            work.wait()
+        except RuntimeError as error:
+            raise MachineError(str(error)) from error
+        return np.split(got.numpy(), np.cumsum(received)[:-1])
+
+
+class Traffic:
+    """What a machine has sent and waited for: bytes by block, and seconds at boundaries."""
+
+    def __init__(self):
+        self.bytes: Dict[str, int] = {}
+        self.wait_seconds = 0.0
+
+    def add(self, block: str, floats: int) -> None:
+        """Floats of a block that was sent."""
+        self.bytes[block] = self.bytes.get(block, 0) + 4 * floats

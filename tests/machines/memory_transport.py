@@ -1,0 +1,79 @@
+"""Machines as threads of this process: their blocks lie in memory and arrive late and out of order."""
+import threading
+import time
+
+import numpy as np
+
+from dglke_frugal.training.machines.transport import MachineError, Transport
+
+PATIENCE_SECONDS = 60
+
+
+class Network:
+    """What the transports of all machines share.
+
+    delay: (number, sender, receiver) -> seconds until the block may be read. tamper: (number, sender, receiver, block)
+    -> the block that arrives.
+    """
+
+    def __init__(self, machines, delay=lambda *_: 0.0, tamper=lambda number, sender, receiver, block: block):
+        self.machines, self.delay, self.tamper = machines, delay, tamper
+        self.arrived = {}
+        self.changed = threading.Condition()
+        self.failed = False
+
+    def fail(self):
+        with self.changed:
+            self.failed = True
+            self.changed.notify_all()
+
+
+class MemoryTransport(Transport):
+    def __init__(self, network, machine):
+        self.network, self.machine, self.machines = network, machine, network.machines
+        self._received = {}
+
+    def post(self, number, block, sent, received):
+        self._received[number] = list(received)
+        self.bytes_sent += block.nbytes
+        for receiver, part in enumerate(np.split(block, np.cumsum(sent)[:-1])):
+            if receiver != self.machine:
+                self._send(number, receiver, part)
+
+    def _send(self, number, receiver, part):
+        network, key = self.network, (number, self.machine, receiver)
+        part = network.tamper(*key, part.copy())
+        if part is None:
+            return
+
+        def arrive():
+            with network.changed:
+                network.arrived[key] = part
+                network.changed.notify_all()
+
+        delay = network.delay(*key)
+        if delay:
+            timer = threading.Timer(delay, arrive)
+            timer.daemon = True
+            timer.start()
+        else:
+            arrive()
+
+    def wait(self, number):
+        network, blocks = self.network, []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for sender, floats in enumerate(self._received.pop(number)):
+            if sender == self.machine:
+                blocks.append(np.empty(0, np.float32))
+                continue
+            key = number, sender, self.machine
+            with network.changed:
+                while key not in network.arrived and not network.failed:
+                    if not network.changed.wait(deadline - time.monotonic()):
+                        raise MachineError(f"block {key} has not come")
+                if network.failed:
+                    raise MachineError("another machine has failed")
+                block = network.arrived.pop(key)
+            assert len(block) == floats, (key, len(block), floats)
+            blocks.append(block)
+        return blocks
