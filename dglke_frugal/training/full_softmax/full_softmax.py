@@ -29,7 +29,7 @@ from .rounded_products import RoundedProducts, multiplies_halves
 from .table_softmax import TableSoftmax
 from .table_update import TableShape
 from .targets import OneAnswer
-from .tile_products import DeviceProducts, HostProducts
+from .tile_products import DISTANCES, DeviceProducts, HostProducts
 from .tiles import ROUNDED_MATMUL
 
 # Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
@@ -49,10 +49,15 @@ class FullSoftmax:
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
         on_cpu = device.torch_device.type == "cpu"
         self._matmul = "fp32" if on_cpu else matmul
-        self._products = HostProducts if on_cpu else products_on_device(matmul)
         step = config.step
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, device.stream)
+        distances = DISTANCES.get(self._model.similarity)
+        if distances:
+            self._matmul, self._products = "fp32", distances[not on_cpu]
+        else:
+            self._products = HostProducts if on_cpu else products_on_device(matmul)
+        self._offset = None if not config.binary else step.gamma if distances else 0.0
         self._relation_query = OuterQuery() if step.model == "RESCAL" else SwappedQuery(self._model)
         self._rule = OptimizerRule(config.optimizer, step.learning_rate, device)
         self._buffers: Dict[Tuple, _Buffers] = {}  # steps run one by one, so those of one shape share theirs
@@ -86,7 +91,7 @@ class FullSoftmax:
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
             return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop,
-                                beside_update)
+                                beside_update, self._offset)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
         of_relations = None
