@@ -126,6 +126,7 @@ class ModelConfig:
 
     reciprocal: each relation r has an inverse, row r + R of 2 R, and heads are ranked as tails of the inverse.
     init, init_scale: start values, see training/start_values.py.
+    normalize_entities: as Bordes et al. (2013) train TransE.
     row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/store.md).
     """
 
@@ -152,6 +153,8 @@ class ModelConfig:
                        changes=ALWAYS, choices=INITS)
     init_scale: Optional[float] = option(None, "S of --init", changes=ALWAYS, type=float, metavar="S",
                                          default_words="uniform: (gamma + 2) / hidden_dim; normal: 0.001; xavier: 1")
+    normalize_entities: bool = option(False, "entity rows have length 1, at the start and after each step",
+                                      changes=ALWAYS)
     row_dtype: str = option("fp32", "type of entity rows in memory and caches; halves are rounded at random",
                             changes=ALWAYS, choices=ROW_DTYPES, level="rare")
 
@@ -683,6 +686,7 @@ def check(config: TrainConfig) -> None:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
     _check_halves(config)
+    _check_lengths(config)
     _check_bus_rows(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
@@ -711,6 +715,20 @@ def _check_halves(config: TrainConfig) -> None:
         return
     if config.device.gpu[0] >= 0 and config.store.host_read == "copy":
         raise InputError(f"{flag} needs host rows that the GPU reads in place; leave --host_read copy out")
+
+
+def _check_lengths(config: TrainConfig) -> None:
+    """What --normalize_entities does not go with."""
+    if not config.model.normalize_entities:
+        return
+    device, against_all = config.device, config.batch.against_all
+    refused = {"--num_proc, and give one --gpu": device.ranks > 1, f"--row_dtype {config.model.row_dtype}": config.model.in_halves,
+               "--gpu, or give --loss_genre Softmax --neg_sample_size all": device.gpu[0] >= 0 and not against_all,
+               f"--flush {config.store.flush}": config.uses_engine and not against_all and device.gpu[0] < 0,
+               f"--optimizer {config.loss.optimizer}": config.computes_on_device and not against_all}
+    for flag in (flag for flag, given in refused.items() if given):
+        raise InputError(f"--normalize_entities is for rows in float32 that one process updates where they lie so far; "
+                         f"leave out {flag}")
 
 
 def _check_bus_rows(config: TrainConfig) -> None:

@@ -27,6 +27,7 @@ from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .parallel import choose_bus_rows, measured_bus_rows
 from .training_run import TrainingRun
+from .unit_rows import normalize_table
 
 
 def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
@@ -90,6 +91,8 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
+        if chosen.model.normalize_entities and not run.steps_done:
+            normalize_table(run.tables.embeddings()["entity"])
         if bus:
             run.summary["bus"] = bus
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST),

@@ -18,7 +18,8 @@ class FullSoftmaxConfig:
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its
     softmax, rather than each having its own. label_smoothing: what of it goes to all entities alike.
     relation_prediction: weight of the softmax over all relations of (head, ?, tail), 0 for none. binary: whether each
-    entity has a cross-entropy of its own, rather than all a softmax.
+    entity has a cross-entropy of its own, rather than all a softmax. unit_entities: whether entity rows have length 1
+    after each step.
     """
 
     step: StepConfig
@@ -31,6 +32,7 @@ class FullSoftmaxConfig:
     label_smoothing: float = 0.0
     relation_prediction: float = 0.0
     binary: bool = False
+    unit_entities: bool = False
 
     @property
     def bound(self) -> float:
@@ -43,7 +45,8 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
     loss = config.loss
     return FullSoftmaxConfig(step, loss.optimizer, loss.regularizer, loss.entity_dropout, loss.relation_dropout,
                              config.run.seed or 0, loss.labels == "kvsall", loss.label_smoothing,
-                             loss.relation_prediction, loss.loss_genre == "BCE")
+                             loss.relation_prediction, loss.loss_genre == "BCE",
+                             config.model.normalize_entities)
 
 
 def _check_summed(config: TrainConfig) -> None:

@@ -20,6 +20,7 @@ from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.summed_updates import OptimizerRule
+from ..unit_rows import LEAST
 from .config import FullSoftmaxConfig
 from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
@@ -192,6 +193,9 @@ class FullSoftmax:
         _native.softmax_update_rows(entities, ends.shape[1], batch["entity_rows"], entity_count, sums,
                                     self._rule.native, self._device.stream)
         self._sums[3] += sum((amount for amount, _ in penalties), loss)
+        if self._config.unit_entities:
+            rows = entities[:, : ends.shape[1]]
+            rows.div_((rows * rows).sum(1, keepdim=True).sqrt_().clamp_(min=LEAST))
         if buffers.relations is None:
             beside.join()
 
