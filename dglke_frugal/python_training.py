@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .arguments import plain
 from .errors import InputError, shown
+from .presets.auto import PREFIX
 from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _CALL = "train()"  # where a value was given, in sentences
 
 
 def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = None,
-          preset: Optional[str] = None, **flags: Any) -> Run:
+          preset: Optional[str] = PREFIX, **flags: Any) -> Run:
     """Train embeddings, or go on with a run; returns the run as `dglke_frugal.load` does.
 
         run = dglke_frugal.train(dataset="FB15k", model_name="ComplEx", hidden_dim=400, max_step=20000, test=True)
@@ -28,7 +29,9 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
     Args:
         resume: folder of a run to go on with; then flags that were given to it need not be repeated.
         config: YAML file of flags; those of the call override them.
-        preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
+        preset: name of a recipe that comes with the package (`dglke_frugal presets`), likewise; "auto", the default
+            without `resume` and `config`, chooses flags by the size of the graph (docs/your-graph.md), for ComplEx if
+            no model is named; None gives DGL-KE's defaults.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
             defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers
             may be those of NumPy or torch, and paths path objects. `model_name` may be a class derived from
@@ -44,6 +47,8 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
     from .training.trainer import train as carry_out
 
     defaults = TrainConfig().to_flags()
+    if preset == PREFIX and (resume is not None or config is not None):
+        preset = None
     arguments = []
     for name, value in {"config": config, "preset": preset, "resume": resume, **flags}.items():
         if name not in {*defaults, "config", "preset", "resume"}:
