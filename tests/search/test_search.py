@@ -339,7 +339,7 @@ def test_a_trial_below_the_median_is_pruned(tmp_path):
     assert not any(study.report(trial, number, 0.11 * number) for number in (1, 2, 3))
     study.end(trial, "complete", [(60, 0.33)], 1.0)
     again = Study(tmp_path, Space.read(str(tmp_path / "space.yaml")), {}, 0)
-    assert again.best.mrr == 0.33 and [each.state for each in again.tried.values()].count("pruned") == 1
+    assert again.best.value == 0.33 and [each.state for each in again.tried.values()].count("pruned") == 1
 
 
 def test_pruned_trials_end_early(search):
