@@ -34,7 +34,7 @@ INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
 LABELS = ("1vsall", "kvsall")
-SUBSAMPLINGS = ("none", "base", "uniq")
+SUBSAMPLINGS = ("none", "base", "uniq", "bernoulli")
 TRACKERS = ("tensorboard", "wandb")
 REPORTS = ("live", "end")
 # Where auto has nothing to go by: ranks by rows that do not meet, a GPU whose memory is not known, and the CPU.
@@ -202,7 +202,7 @@ class LossConfig:
                                                              or config.loss.regularization_norm == 0)))
     lr: float = option(0.01, "learning rate of the --optimizer", changes=ALWAYS, metavar="RATE", of_dglke=True,
                        level="first")
-    subsampling: str = option("none", "weigh losses so that frequent queries count less", changes=ALWAYS,
+    subsampling: str = option("none", "weigh losses so that frequent queries count less, or sides alike", changes=ALWAYS,
                               choices=SUBSAMPLINGS)
     optimizer: str = option("row_adagrad", "row_adagrad: one number of state per row; adagrad: one per element",
                             changes=ALWAYS, choices=OPTIMIZERS)
@@ -510,7 +510,7 @@ class TrainConfig:
     @property
     def weights_per_triple(self) -> int:
         """Numbers of a triple by which its losses are multiplied: edge importance, or subsampling weights."""
-        return {"none": int(self.graph.has_edge_importance), "base": 1, "uniq": 2}[self.loss.subsampling]
+        return {"none": int(self.graph.has_edge_importance), "base": 1}.get(self.loss.subsampling, 2)
 
     @property
     def flush_threads(self) -> int:

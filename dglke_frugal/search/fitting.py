@@ -13,7 +13,7 @@ from ..config import TrainConfig
 from ..presets.auto import GPU_ENTITIES, Situation, auto_flags
 from .space import VARIANT, Choice, Range, Space, Variant
 
-TRIAL_FLOPS = 1e11  # of a trial against all entities: about two seconds of two cores
+TRIAL_FLOPS = 6e10  # of a trial against all entities: about a second of two cores
 FLOPS = 12  # of a number of a row, for a query that meets it: its score twice, and two gradients
 TRIAL_EPOCHS, LEAST_EPOCHS, LEAST_STEPS = 30, 4, 20
 BATCHES, NEGATIVES = (64, 128, 256, 512), (32, 64, 128, 256)
