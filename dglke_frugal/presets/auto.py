@@ -13,7 +13,7 @@ from ..models import built_in_model, is_own, model_names
 
 PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
-SMALL = 4e7  # training triples times entities: on two cores, epochs against all entities then take about a second
+SMALL = 1.2e8  # training triples times entities: an epoch against all entities then takes a second of two cores
 GPU_ENTITIES = 200_000  # whose table, with a state for each element, a GPU holds easily
 VALIDATIONS = 20  # of a run on a small graph, where it does not end before; half of them on others
 PATIENCE = 5
@@ -165,6 +165,9 @@ RULES: Tuple[Rule, ...] = (
          dict(loss_genre="Softmax", neg_sample_size="all", reciprocal=True, optimizer="adagrad", lr=0.1, hidden_dim=128,
               init="normal", regularization_coef=0.02, batch_size=256, epochs=60),
          "no negatives to choose, and a larger MRR than theirs on most small graphs"),
+    Rule("the same, more than 40 million training triples x entities",
+         lambda at: at.against_all and at.triples * at.entities > SMALL / 3, dict(epochs=30),
+         "steps are many, and longer"),
     Rule("softmax over all entities, ComplEx", lambda at: at.against_all and at.name == "ComplEx",
          dict(regularizer="n3", regularization_coef=0.05), "the penalty of Lacroix et al., ICML 2018"),
     Rule("softmax over all entities, TransE_l2", lambda at: at.against_all and at.name == "TransE_l2",

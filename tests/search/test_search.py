@@ -480,7 +480,7 @@ def test_no_trial_starts_after_the_time_is_up(search):
 def test_a_validation_that_is_no_number_fails_the_trial(search, monkeypatch, ends):
     """However the run ends, and although its first validation is the best of all."""
     class Diverging:
-        def __init__(self, folder, flags, arguments, threads):
+        def __init__(self, folder, flags, arguments, threads, metric):
             self.validations, self.seconds, self.has_ended = [], 1.0, ends
             self._bad = flags["lr"] != 0.2
 
