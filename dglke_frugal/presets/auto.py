@@ -83,8 +83,11 @@ class Situation:
     def against_all(self) -> bool:
         """Whether it trains by a softmax over all entities, rather than by sampled negatives."""
         given = self.given
+        if given.get("neg_sample_size") == "all":
+            return True
+        losses = ("Softmax", "BCE") if given.get("labels") == "kvsall" else ("Softmax",)
         if self.ranks > 1 or any(given.get(name) for name in SAMPLED) or given.get("row_dtype", "fp32") != "fp32" or (
-                given.get("neg_sample_size", "all") != "all" or given.get("loss_genre", "Softmax") not in ("Softmax", "BCE")
+                "neg_sample_size" in given or given.get("loss_genre", "Softmax") not in losses
                 or given.get("score_rule", "textbook") != "textbook"):
             return False
         if self.on_gpu:
@@ -119,8 +122,25 @@ RULES: Tuple[Rule, ...] = (
     Rule("sampled negatives, more than 10,000 triples", lambda at: not at.against_all and at.triples > 10_000,
          dict(batch_size=1024, neg_sample_size=256),
          "steps of 1,024 triples cost little more than those of 256"),
-    Rule("RotatE, sampled negatives", _sampled("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
-         "an entity has one complex number for each angle, 64 of them; its margin is that of small distances"),
+    Rule("softmax over all entities", lambda at: at.against_all,
+         dict(loss_genre="Softmax", neg_sample_size="all", reciprocal=True, optimizer="adagrad", lr=0.1, hidden_dim=128,
+              init="normal", regularization_coef=0.02, batch_size=256, epochs=60),
+         "no negatives to choose, and a larger MRR than theirs on most small graphs"),
+    Rule("the same, more than 40 million training triples x entities",
+         lambda at: at.against_all and at.triples * at.entities > SMALL / 3, dict(epochs=30),
+         "steps are many, and longer"),
+    Rule("softmax over all entities, ComplEx", lambda at: at.against_all and at.name == "ComplEx",
+         dict(regularizer="n3", regularization_coef=0.05), "the penalty of Lacroix et al., ICML 2018"),
+    Rule("softmax over all entities, TransE and RotatE",
+         lambda at: at.against_all and at.name in ("TransE_l1", "TransE_l2", "RotatE"),
+         dict(optimizer="row_adagrad", init="uniform", gamma=6.0, regularization_coef=0.0),
+         "they measure distances, which a penalty on the size of rows would shrink"),
+    Rule("the same, at most 2 relations, or 40 triples per entity and more",
+         lambda at: at.against_all and at.name == "TransE_l2" and (at.relations <= 2 or at.degree >= 40),
+         dict(normalize_entities=True),
+         "translations say little there; rows of length 1 keep near what is similar, and do not learn by heart"),
+    Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
+         "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
     Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),
          "its rows have two halves"),
     Rule("TransE, sampled negatives", _sampled("TransE_l1", "TransE_l2"), dict(gamma=6.0, lr=0.3),
@@ -161,22 +181,6 @@ RULES: Tuple[Rule, ...] = (
     Rule("more than 5 million triples", lambda at: at.triples > 5_000_000,
          dict(hidden_dim=200, batch_size=1024, neg_sample_size=256, epochs=10, decay=()),
          "an epoch takes minutes, and rows take most of the memory"),
-    Rule("softmax over all entities", lambda at: at.against_all,
-         dict(loss_genre="Softmax", neg_sample_size="all", reciprocal=True, optimizer="adagrad", lr=0.1, hidden_dim=128,
-              init="normal", regularization_coef=0.02, batch_size=256, epochs=60),
-         "no negatives to choose, and a larger MRR than theirs on most small graphs"),
-    Rule("the same, more than 40 million training triples x entities",
-         lambda at: at.against_all and at.triples * at.entities > SMALL / 3, dict(epochs=30),
-         "steps are many, and longer"),
-    Rule("softmax over all entities, ComplEx", lambda at: at.against_all and at.name == "ComplEx",
-         dict(regularizer="n3", regularization_coef=0.05), "the penalty of Lacroix et al., ICML 2018"),
-    Rule("softmax over all entities, TransE_l2", lambda at: at.against_all and at.name == "TransE_l2",
-         dict(optimizer="row_adagrad", init="uniform", gamma=6.0, regularization_coef=0.0),
-         "it measures distances, which a penalty on the size of rows would shrink"),
-    Rule("the same, at most 2 relations, or 40 triples per entity and more",
-         lambda at: at.against_all and at.name == "TransE_l2" and (at.relations <= 2 or at.degree >= 40),
-         dict(normalize_entities=True),
-         "translations say little there; rows of length 1 keep near what is similar, and do not learn by heart"),
     Rule("softmax over all entities, not small, ComplEx", lambda at: _large(at, "ComplEx"),
          dict(hidden_dim=2000, regularization_coef=0.15, relation_prediction=4.0, batch_size=1000, epochs=200),
          "the preset fb15k_237/complex_softmax_relations"),
