@@ -202,7 +202,7 @@ class LossConfig:
                                                              or config.loss.regularization_norm == 0)))
     lr: float = option(0.01, "learning rate of the --optimizer", changes=ALWAYS, metavar="RATE", of_dglke=True,
                        level="first")
-    subsampling: str = option("none", "weigh losses so that frequent queries count less, or sides alike", changes=ALWAYS,
+    subsampling: str = option("none", "weigh losses by how frequent queries are, or sides of relations", changes=ALWAYS,
                               choices=SUBSAMPLINGS)
     optimizer: str = option("row_adagrad", "row_adagrad: one number of state per row; adagrad: one per element",
                             changes=ALWAYS, choices=OPTIMIZERS)
@@ -722,7 +722,8 @@ def _check_lengths(config: TrainConfig) -> None:
     if not config.model.normalize_entities:
         return
     device, against_all = config.device, config.batch.against_all
-    refused = {"--num_proc, and give one --gpu": device.ranks > 1, f"--row_dtype {config.model.row_dtype}": config.model.in_halves,
+    refused = {"--num_proc, and give one --gpu": device.ranks > 1,
+               f"--row_dtype {config.model.row_dtype}": config.model.in_halves,
                "--gpu, or give --loss_genre Softmax --neg_sample_size all": device.gpu[0] >= 0 and not against_all,
                f"--flush {config.store.flush}": config.uses_engine and not against_all and device.gpu[0] < 0,
                f"--optimizer {config.loss.optimizer}": config.computes_on_device and not against_all}

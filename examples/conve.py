@@ -3,8 +3,8 @@
 Rows are pictures of `height` lines. In the folder of this file, with the families of datasets/families.py:
 
     dglke_train --model_name "conve:ConvE(size=64)" --hidden_dim 64 --dataset families --data_path families \
-        --format raw_udd_hrt --data_files train.txt valid.txt test.txt --gamma 12 --lr 0.03 -adv -rc 0 --batch_size 256 \
-        --neg_sample_size 32 --max_step 1000 --test --seed 1
+        --format raw_udd_hrt --data_files train.txt valid.txt test.txt --gamma 12 --lr 0.03 -adv -rc 0 \
+        --batch_size 128 --neg_sample_size 32 --max_step 500 --test --seed 1
 """
 import torch
 

@@ -37,8 +37,8 @@ def own_flags() -> argparse.ArgumentParser:
     group.add_argument("--metric", choices=METRICS, default=METRICS[0],
                        help="of the validation triples, by which trials are compared (%(default)s)")
     group.add_argument("--sampler", choices=SAMPLERS, default=SAMPLERS[0],
-                       help="what chooses after the first ten trials: tpe learns from them, gp does by a Gaussian process "
-                            "(it needs scipy), random does not (%(default)s)")
+                       help="what chooses after the first ten trials: tpe learns from them, gp does by a Gaussian "
+                            "process (it needs scipy), random does not (%(default)s)")
     group.add_argument("--no_prune", action="store_true",
                        help="let every trial end, also those that are worse than the median of the others")
     group.add_argument("--search_seed", type=int, default=0, help="of the search and of its trials (%(default)s)")
@@ -82,8 +82,8 @@ def main(argv):
         over = space.full_of(params) if full else {}
         return configuration(_arguments({**trial_flags(space, params, own.search_seed), **over, **where}))[1]
 
-    chosen = {name: value for name, value, usual in (("metric", own.metric, METRICS[0]), ("sampler", own.sampler, SAMPLERS[0]))
-              if value != usual}
+    usual = {"metric": METRICS[0], "sampler": SAMPLERS[0]}
+    chosen = {name: getattr(own, name) for name in usual if getattr(own, name) != usual[name]}
     identity = {**_identity(map(trial, space.examples()), graph), **chosen}
     for params in space.examples():
         try:

@@ -119,9 +119,10 @@ def _auto_arguments(own, given, defaults) -> list[str]:
                            own.has_edge_importance)
     if not len(graph.train):
         return [f"--model_name={model}"]  # which the run refuses
+    processes = max(given.get("num_proc") or 1, torchrun_number("WORLD_SIZE", default=1))
     found = {"model_name": model, **auto_flags(Situation(
         graph.n_entities, graph.n_relations, len(graph.train), graph.valid is not None and len(graph.valid) > 0, model,
-        given))}
+        {**given, "num_proc": processes}))}
     arguments = [config_file.arguments_of("--preset auto", name, value, defaults[name])
                  for name, value in found.items() if name not in given]
     if torchrun_number("RANK", default=0) == 0:

@@ -175,8 +175,8 @@ RULES: Tuple[Rule, ...] = (
               adversarial_temperature=0.5, subsampling="uniq", epochs=259, decay=(0.59, 0.86), lr_factor=0.3),
          "the preset wn18rr/rotate"),
     Rule("like wn18rr, TransE_l2", lambda at: at.like_wn18rr and _sampled("TransE_l2")(at),
-         dict(neg_adversarial_sampling=False, loss_genre="Softmax", reciprocal=True, hidden_dim=256, gamma=6.4, lr=0.094,
-              regularization_coef=2e-9, batch_size=1024, neg_sample_size=1024, epochs=707),
+         dict(neg_adversarial_sampling=False, loss_genre="Softmax", reciprocal=True, hidden_dim=256, gamma=6.4,
+              lr=0.094, regularization_coef=2e-9, batch_size=1024, neg_sample_size=1024, epochs=707),
          "the preset wn18rr/transe_l2"),
     Rule("more than 5 million triples", lambda at: at.triples > 5_000_000,
          dict(hidden_dim=200, batch_size=1024, neg_sample_size=256, epochs=10, decay=()),
@@ -196,8 +196,8 @@ RULES: Tuple[Rule, ...] = (
               init="uniform", init_scale=0.93, batch_size=1024, epochs=400),
          "the preset fb15k_237/distmult_softmax"),
     Rule("the same, less than 8 triples per entity", lambda at: _large(at, "DistMult") and at.degree < 8,
-         dict(hidden_dim=512, lr=0.33, labels="kvsall", label_smoothing=0.074, entity_dropout=0.37, relation_dropout=0.5,
-              init_scale=0.72, epochs=292),
+         dict(hidden_dim=512, lr=0.33, labels="kvsall", label_smoothing=0.074, entity_dropout=0.37,
+              relation_dropout=0.5, init_scale=0.72, epochs=292),
          "the preset wn18rr/distmult_softmax"),
     Rule("softmax over all entities, not small, RESCAL", lambda at: _large(at, "RESCAL"),
          dict(hidden_dim=128, optimizer="adam", lr=7.4e-4, regularization_coef=0.0, reciprocal=False,
@@ -274,8 +274,8 @@ def _contradicted(at: Situation, flags: Mapping[str, Any]) -> List[str]:
         found.append("subsampling")
     if given.get("labels") == "kvsall" or given.get("loss_genre") == "BCE":
         found.append("relation_prediction")
-    if flags.get("labels") == "kvsall" and (given.get("subsampling", "none") != "none" or given.get("has_edge_importance")
-                                            or given.get("relation_prediction")):
+    weighted = given.get("subsampling", "none") != "none" or given.get("has_edge_importance")
+    if flags.get("labels") == "kvsall" and (weighted or given.get("relation_prediction")):
         found += ["labels", "label_smoothing"]
     if given.get("score_rule", "textbook") != "textbook":
         found.append("reciprocal")

@@ -33,7 +33,8 @@ def fitted(space: Space, at: Situation, every: bool = False) -> Space:
         search, dim = _smaller(space.search, at), _auto(at).get("hidden_dim", 64)
         if "hidden_dim" in search or "hidden_dim" not in at.given:
             search["hidden_dim"] = Choice((dim // 2, dim, 2 * dim))
-        flags = {name: value for name, value in space.flags.items() if name not in ("hidden_dim", "max_step", "eval_interval")}
+        fit = ("hidden_dim", "max_step", "eval_interval")
+        flags = {name: value for name, value in space.flags.items() if name not in fit}
         space = replace(space, flags=flags, search=search, full=_full(at))
     else:
         variants = {name: replace(each, flags=_longer(each.flags, at)) for name, each in variants.items()}

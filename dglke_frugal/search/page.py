@@ -22,8 +22,8 @@ _COLOUR = dict(STATES)
 
 def make_page(title: str, space: Space, tried: Sequence[Tried], metric: str = "MRR",
               plots: Sequence[Tuple[str, str]] = ()) -> str:
-    """The text of an HTML file. tried: the best one first. plots: (title, HTML) of Optuna's (plots.py), which ours stand
-    for where there are none."""
+    """The text of an HTML file. tried: the best one first. plots: (title, HTML) of Optuna's (plots.py), for which ours
+    stand where there are none."""
     style = resources.files(html.__package__).joinpath("page.css").read_text(encoding="utf-8")
     shown = [each for each in tried if each.value is not None and each.failed is None]
     best = shown[0] if shown else None

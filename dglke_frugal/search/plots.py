@@ -12,8 +12,8 @@ PLOTS = (("History", "plot_optimization_history"), ("Importance of flags", "plot
 
 
 def optuna_plots(study, metric: str) -> List[Tuple[str, str]]:
-    """(title, HTML) of an optuna.Study's plots, the first of which brings plotly's script along; those that so few trials
-    do not make are left out. None without plotly."""
+    """(title, HTML) of an optuna.Study's plots, the first of which brings plotly's script along; those that its trials
+    are too few for are left out. None without plotly."""
     if find_spec("plotly") is None:
         return []
     import optuna

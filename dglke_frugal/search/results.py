@@ -28,8 +28,8 @@ def check_results(folder: Path) -> None:
 
 
 def write_results(folder: Path, space: Space, study: Study, with_plots: bool = False) -> None:
-    """Write results.json and results.html into the search's folder. with_plots: whether to ask Optuna for its own, which
-    takes long. Raises InputError."""
+    """Write results.json and results.html into the search's folder. with_plots: whether to ask Optuna for its own,
+    which takes long. Raises InputError."""
     tried = in_order(study)
     best = study.best
     found = {"space": space.name, "trials": [each.to_dict() for each in tried],
@@ -39,7 +39,8 @@ def write_results(folder: Path, space: Space, study: Study, with_plots: bool = F
         json.dump(found, file, indent=2)
         file.write("\n")
     with replace_file(folder / PAGE_FILE, "w") as file:
-        file.write(make_page(folder.name or str(folder), space, tried, study.metric, study.plots() if with_plots else ()))
+        plots = study.plots() if with_plots else ()
+        file.write(make_page(folder.name or str(folder), space, tried, study.metric, plots))
 
 
 def in_order(study: Study) -> List[Tried]:
@@ -86,6 +87,6 @@ def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Spac
         raise InputError("no trial had a validation, so there is no best one; look into the folder of the search")
     with replace_file(path, "w") as file:
         file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in {Path(space.name).name}: "
-                   f"trial {best.number}, the best of {len(study.tried)}\n# by the {best.metric} of the validation triples, "
-                   f"{best.value:.4f} at step {best.step}.\n")
+                   f"trial {best.number}, the best of {len(study.tried)}\n# by the {best.metric} of the validation "
+                   f"triples, {best.value:.4f} at step {best.step}.\n")
         yaml.safe_dump(dict(flags), file, sort_keys=False)

@@ -47,9 +47,9 @@ class Tried:
 
     def to_dict(self) -> Dict[str, Any]:
         """As results.json has it."""
-        return {"number": self.number, "state": self.state, self.metric: self.value, "step": self.step, "params": self.params,
-                "seconds": round(self.seconds, 1), "validations": [list(each) for each in self.validations],
-                "failed": self.failed}
+        return {"number": self.number, "state": self.state, self.metric: self.value, "step": self.step,
+                "params": self.params, "seconds": round(self.seconds, 1),
+                "validations": [list(each) for each in self.validations], "failed": self.failed}
 
 
 def import_optuna():
@@ -73,8 +73,8 @@ class Study:
 
     def __init__(self, folder: Path, space: Space, about: Dict[str, Any], seed: int, prune: bool = True,
                  metric: str = "MRR", sampler: str = "tpe"):
-        """about: what else the numbers depend on. metric, sampler: see SearchConfig. Raises InputError if the folder has
-        another search, or the sampler needs what is not installed."""
+        """about: what else the numbers depend on. metric, sampler: see SearchConfig. Raises InputError if the folder
+        has another search, or the sampler needs what is not installed."""
         optuna = self._optuna = import_optuna()
         self.metric = metric
         self._space = space
@@ -193,9 +193,11 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
     if now.get("data") != then.get("data"):
         raise InputError(f"{folder} has a search over other data: "
                          f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
+    chosen = [name for name in ("metric", "sampler") if now.get(name) != then.get(name)]
     # Flags that are given, before what follows from them in trials.
     flags = zip(*([(each.get("space") or {}).get("flags") or {}, *each.get("numbers", ())] for each in (now, then)))
-    changed = [f"--{name}" for name in ("metric", "sampler") if now.get(name) != then.get(name)] or next(filter(None, ([f"--{'search_seed' if name == 'seed' else name}" for name in sorted({*one, *other})
-                                  if one.get(name) != other.get(name)] for one, other in flags)), [])
+    changed = next(filter(None, (chosen, *([name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+                                           for one, other in flags))), [])
+    changed = [f"--{'search_seed' if name == 'seed' else name}" for name in changed]
     said = f" ({shown(', '.join(changed))})" if changed else ""
     raise InputError(f"{folder} has a search of another space, or with other flags{said}; give those, or another --out")

@@ -31,8 +31,8 @@ class TrialProcess:
 
     def __init__(self, folder: Path, flags: Dict[str, Any], arguments: List[str], threads: int,
                  metric: str = "MRR"):
-        """flags: of the trial. arguments: further ones of dglke_train, which go before them. threads: of the CPU. metric:
-        as metrics.jsonl names it."""
+        """flags: of the trial. arguments: further ones of dglke_train, which go before them. threads: of the CPU.
+        metric: as metrics.jsonl names it."""
         import yaml
 
         shutil.rmtree(folder, ignore_errors=True)  # of a trial that was interrupted

@@ -138,8 +138,8 @@ def _preset_hint(config: TrainConfig) -> List[str]:
     preset = best_preset(config.graph.dataset, model.model_name) if config.graph.format == "built_in" else None
     expected = "" if preset is None or preset.mrr is None else f" (test MRR {preset.mrr:.3f})"
     named = "" if preset is None else f"--preset {preset.name} has flags for this one{expected}, and "
-    return [f"these are DGL-KE's defaults, which fit few graphs; {named}--preset {PREFIX}/{model.model_name} chooses flags "
-            "by the graph's size"]
+    return [f"these are DGL-KE's defaults, which fit few graphs; {named}--preset {PREFIX}/{model.model_name} chooses "
+            "flags by the graph's size"]
 
 
 def _policy_hint(config: TrainConfig) -> List[str]:

@@ -1,4 +1,4 @@
-"""--normalize_entities: rows of length 1, as the paper of TransE has them (Bordes et al. 2013), where they are on the CPU.
+"""--normalize_entities: rows of length 1, as the paper of TransE has them (Bordes et al. 2013), on the CPU.
 
 A softmax over all entities does the same on its device (full_softmax/full_softmax.py).
 """

@@ -19,10 +19,10 @@ MODELS = ("ComplEx", "DistMult", "RESCAL", "SimplE", "RotatE", "TransE", "TransE
 SIZES = {"nations": (14, 55, 1_386), "tiny": (5, 2, 9), "families": (198, 11, 4_196), "one relation": (600, 1, 4_453),
          "fb15k-small": (1_649, 368, 11_397), "wn18rr": (40_943, 11, 86_835), "FB15k-237": (14_541, 237, 272_115),
          "FB15k": (14_951, 1_345, 483_142), "wikikg2": (2_500_604, 535, 16_109_182)}
-GIVEN = ({}, {"gpu": [0]}, {"gpu": [0, 1]}, {"num_proc": 2}, {"neg_sample_size": 64}, {"neg_adversarial_sampling": True},
-         {"loss_genre": "Logsigmoid"}, {"loss_genre": "Hinge", "pairwise": True}, {"max_step": 3}, {"max_step": 0},
-         {"batch_size": 7}, {"valid": False}, {"eval_interval": 50}, {"row_dtype": "fp16"}, {"has_edge_importance": True},
-         {"hidden_dim": 16}, {"neg_deg_sample": True}, {"loss_genre": "BCE"},
+GIVEN = ({}, {"gpu": [0]}, {"gpu": [0, 1]}, {"num_proc": 2}, {"neg_sample_size": 64},
+         {"neg_adversarial_sampling": True}, {"loss_genre": "Logsigmoid"}, {"loss_genre": "Hinge", "pairwise": True}, {"max_step": 3}, {"max_step": 0},
+         {"batch_size": 7}, {"valid": False}, {"eval_interval": 50}, {"row_dtype": "fp16"},
+         {"has_edge_importance": True}, {"hidden_dim": 16}, {"neg_deg_sample": True}, {"loss_genre": "BCE"},
          {"neg_sample_size": "all"}, {"labels": "kvsall", "loss_genre": "BCE"})
 
 
@@ -112,8 +112,8 @@ def test_it_learns_a_small_graph(circle, model, capsys, tmp_path):
 
 
 def test_flags_of_the_command_line_go_before_the_preset_s(circle):
-    own, config = configuration(["--preset", "auto/RotatE", *circle, "--model_name", "ComplEx", "--neg_sample_size", "16",
-                                 "--lr", "0.25", "--max_step", "10"])
+    own, config = configuration(["--preset", "auto/RotatE", *circle, "--model_name", "ComplEx", "--neg_sample_size",
+                                 "16", "--lr", "0.25", "--max_step", "10"])
     assert (config.model.model_name, config.batch.neg_sample_size, config.loss.lr) == ("ComplEx", 16, 0.25)
     assert config.loss.neg_adversarial_sampling and config.loss.optimizer == "row_adagrad"
     assert config.run.max_step == 10 and config.evaluation.eval_interval == 1

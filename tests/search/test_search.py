@@ -284,7 +284,7 @@ def test_a_search_by_name_fits_the_graph_and_starts_with_preset_auto(search, mon
     found = search("--trials", 2, "--no_prune", "--eval_percent", 0.1)
     first = next(trial for trial in found["trials"] if trial["number"] == 0)
     assert first["params"]["variant"] == "all" and first["params"]["hidden_dim"] == 128
-    assert {trial["params"]["variant"] for trial in found["trials"]} == {"all", "softmax"}
+    assert {trial["params"]["variant"] for trial in found["trials"]} == {"all", "adversarial"}
     assert found["full"]["early_stop_patience"] == 5
 
 

@@ -32,7 +32,8 @@ def test_resumed_runs_have_the_same_bits(runs, kind):
 @pytest.mark.parametrize("flags", [["--model_name", "TransE_l2", "--reciprocal"], ["--model_name", "TransE_l1"],
                                    ["--model_name", "RotatE", "-de", "--labels", "kvsall", "--reciprocal"],
                                    ["--model_name", "SimplE", "-de", "-dr", "--labels", "kvsall"],
-                                   ["--model_name", "ComplEx", "--labels", "kvsall", "--loss_genre", "BCE", "--lr", 0.5]],
+                                   ["--model_name", "ComplEx", "--labels", "kvsall", "--loss_genre", "BCE",
+                                    "--lr", 0.5]],
                          ids=lambda flags: flags[1])
 def test_distances_and_binary_labels_resume_to_the_same_bits_and_learn(runs, flags):
     flags = [*DISTANCES, *flags, "-rc", 0, "--max_step"]

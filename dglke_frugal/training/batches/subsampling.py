@@ -34,7 +34,7 @@ def triple_weights(config: TrainConfig, graph: KnowledgeGraph) -> Optional[np.nd
 
 
 def subsampling_weights(how: str, triples: Triples, n_relations: int) -> np.ndarray:
-    """float32 with a mean of 1: (E,) for "base"; (2, E) for the others, where tails are replaced and where heads are."""
+    """float32 with a mean of 1: (E,) for "base"; else (2, E), where tails are replaced and where heads are."""
     if how == "bernoulli":
         heads, tails = (_distinct(entity, triples.relation, n_relations) for entity in (triples.head, triples.tail))
         # T / H is the distinct tails of a relation over its heads: the number of its triples cancels out.
