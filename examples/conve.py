@@ -1,6 +1,7 @@
 """ConvE (Dettmers et al. 2018) as a model of one's own: score = f(conv([head; relation])) . tail.
 
-Rows are pictures of `height` lines. In the folder of this file, with the families of datasets/families.py:
+Rows are pictures of `height` lines. In the folder of this file, with families of 200 people (datasets/families.py), of
+which so few steps reach a test MRR of .173:
 
     dglke_train --model_name "conve:ConvE(size=64)" --hidden_dim 64 --dataset families --data_path families \
         --format raw_udd_hrt --data_files train.txt valid.txt test.txt --gamma 12 --lr 0.03 -adv -rc 0 \

@@ -91,6 +91,8 @@ def _from_files(own, given) -> list[str]:
             raise InputError(f"--{name} is empty; name one, or leave it out")
     if own.preset:
         _refuse(own, "--preset, for both give all flags", "config", "resume")
+        if is_auto(own.preset) and own.trainer == "dglke":
+            raise InputError("--preset auto chooses flags that --trainer dglke does not have; leave one of the two out")
         arguments += (_auto_arguments(own, given, defaults) if is_auto(own.preset)
                       else config_file.arguments_from(find_preset(own.preset).file, defaults))
     if own.config:

@@ -24,7 +24,8 @@ def train(tmp_path, monkeypatch):
     def run(model, *flags):
         main(["train", "--model_name", model, *flags, "--dataset", "circle", "--data_path", str(tmp_path), "--format",
               "raw_udd_hrt", "--data_files", "train.txt", "train.txt", "test.txt", "--save_path",
-              str(tmp_path / "runs"), "--batch_size", "10", "--neg_sample_size", "10", "-adv", "-rc", "0", "--seed", "1", "--test"])
+              str(tmp_path / "runs"), "--batch_size", "10", "--neg_sample_size", "10", "-adv", "-rc", "0", "--seed",
+              "1", "--test"])
 
     return run
 
