@@ -33,7 +33,7 @@ INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
 LABELS = ("1vsall", "kvsall")
-SUBSAMPLINGS = ("none", "base", "uniq")
+SUBSAMPLINGS = ("none", "base", "uniq", "bernoulli")
 TRACKERS = ("tensorboard", "wandb", "mlflow", "csv")
 REPORTS = ("live", "end")
 # Where auto has nothing to go by: ranks by rows that do not meet, a GPU whose memory is not known, and the CPU.
@@ -120,6 +120,7 @@ class ModelConfig:
 
     reciprocal: each relation r has an inverse, row r + R of 2 R, and heads are ranked as tails of the inverse.
     init, init_scale: start values, see training/start_values.py.
+    normalize_entities: as Bordes et al. (2013) train TransE.
     row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/store.md).
     """
 
@@ -146,6 +147,8 @@ class ModelConfig:
                        changes=ALWAYS, choices=INITS)
     init_scale: Optional[float] = option(None, "S of --init", changes=ALWAYS, type=float, metavar="S",
                                          default_words="uniform: (gamma + 2) / hidden_dim; normal: 0.001; xavier: 1")
+    normalize_entities: bool = option(False, "entity rows have length 1, at the start and after each step",
+                                      changes=ALWAYS)
     row_dtype: str = option("fp32", "type of entity rows in memory and caches; halves are rounded at random",
                             changes=ALWAYS, choices=ROW_DTYPES, level="rare")
 
@@ -193,7 +196,7 @@ class LossConfig:
                                                              or config.loss.regularization_norm == 0)))
     lr: float = option(0.01, "learning rate of the --optimizer", changes=ALWAYS, metavar="RATE", of_dglke=True,
                        level="first")
-    subsampling: str = option("none", "weigh losses so that frequent queries count less", changes=ALWAYS,
+    subsampling: str = option("none", "weigh losses by how frequent queries are, or sides of relations", changes=ALWAYS,
                               choices=SUBSAMPLINGS)
     optimizer: str = option("row_adagrad", "row_adagrad: one number of state per row; adagrad: one per element",
                             changes=ALWAYS, choices=OPTIMIZERS)
@@ -518,7 +521,7 @@ class TrainConfig:
     @property
     def weights_per_triple(self) -> int:
         """Numbers of a triple by which its losses are multiplied: edge importance, or subsampling weights."""
-        return {"none": int(self.graph.has_edge_importance), "base": 1, "uniq": 2}[self.loss.subsampling]
+        return {"none": int(self.graph.has_edge_importance), "base": 1}.get(self.loss.subsampling, 2)
 
     @property
     def flush_threads(self) -> int:
@@ -675,6 +678,7 @@ def check(config: TrainConfig) -> None:
     if config.store.flush == "direct" and not _on_gpu(config):
         raise InputError("--flush direct is for GPUs, which store new values into the host table themselves; use "
                          "--flush p2f on the CPU, or --gpu 0")
+    _check_lengths(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
         raise InputError(f"--cache_ratio is {share}; give a share of the rows, at least 0 and at most 1, or auto")
@@ -693,6 +697,21 @@ def _check_model(model: ModelConfig) -> None:
         raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
     if built_in:
         built_in.check_flags(model.hidden_dim, model.double_ent, model.double_rel)
+
+
+def _check_lengths(config: TrainConfig) -> None:
+    """What --normalize_entities does not go with."""
+    if not config.model.normalize_entities:
+        return
+    device, against_all = config.device, config.batch.against_all
+    refused = {"--num_proc, and give one --gpu": device.ranks > 1,
+               f"--row_dtype {config.model.row_dtype}": config.model.in_halves,
+               "--gpu, or give --loss_genre Softmax --neg_sample_size all": device.gpu[0] >= 0 and not against_all,
+               f"--flush {config.store.flush}": config.uses_engine and not against_all and device.gpu[0] < 0,
+               f"--optimizer {config.loss.optimizer}": config.computes_on_device and not against_all}
+    for flag in (flag for flag, given in refused.items() if given):
+        raise InputError(f"--normalize_entities is for rows in float32 that one process updates where they lie so far; "
+                         f"leave out {flag}")
 
 
 def _check_patience(config: TrainConfig) -> None:

@@ -9,6 +9,7 @@ from typing import List
 EXTRAS = {
     "vanilla": "DGL-KE's own code: --backend vanilla, --trainer dglke, --partition metis",
     "search": "dglke_frugal search",
+    "plots": "Optuna's plots on the page of a search",
     "report": "a report's pictures as PNG files",
     "faiss": "--index faiss",
     "ogb": "fetching WikiKG90M",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shown
+from .presets.auto import PREFIX, is_auto
 from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _OF_DATA = ("data_path", "format", "data_files")
 
 def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Optional[Sequence[float]] = None,
           resume: Optional[Union[str, os.PathLike[str]]] = None,
-          config: Optional[Union[str, os.PathLike[str]]] = None, preset: Optional[str] = None,
+          config: Optional[Union[str, os.PathLike[str]]] = None, preset: Optional[str] = PREFIX,
           verbose: bool = False, callbacks: Sequence[Callable[..., Optional[bool]]] = (), **flags: Any) -> Run:
     """Train embeddings, or go on with a run; returns the run as `dglke_frugal.load` does.
 
@@ -49,7 +50,9 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
         split: shares of train, valid and test by which `triples` is divided, such as (.9, .05, .05).
         resume: folder of a run to go on with; then flags that were given to it need not be repeated.
         config: YAML file of flags; those of the call override them.
-        preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
+        preset: name of a recipe that comes with the package (`dglke_frugal presets`), likewise; "auto", the default
+            without `resume` and `config`, chooses flags by the size of the graph (docs/your-graph.md), for ComplEx if
+            no model is named; None gives DGL-KE's defaults.
         verbose: print what dglke_train prints.
         callbacks: functions that are called after each validation with a `Validation`; the training stops after it if
             one returns True.
@@ -70,10 +73,13 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
 
     verbose = switch("verbose", verbose)
     called = partial(CallbackTracker, callbacks=_checked(callbacks), output=sys.stdout)
+    if preset == PREFIX and (resume is not None or config is not None):
+        preset = None
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
     if triples is not None:  # what is wrong with flags is said before triples are written
         _refuse_other_data(flags)
-        _configured({**flags, "valid": valid is not False, "test": test is not False})
+        named = None if is_auto(preset) else preset  # which goes by the graph
+        _configured({**flags, "preset": named, "valid": valid is not False, "test": test is not False})
     own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
     say_unused_flags(own, configured)
     try:

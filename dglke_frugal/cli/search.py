@@ -1,4 +1,4 @@
-"""`dglke_frugal search`: find the flags with the best validation MRR by trials over a space."""
+"""`dglke_frugal search`: find the flags with the best validation by trials over a space."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from ..config import TrainConfig, numbers_flags
+from ..config import GraphConfig, TrainConfig, numbers_flags
 from ..errors import InputError
 from ..files import check_output
+from ..presets.auto import Situation
 from . import config_file, flags
 from .errors import reports_input_errors
 from .train import configuration
 
+METRICS = ("MRR", "HITS@1", "HITS@3", "HITS@10")
+SAMPLERS = ("tpe", "gp", "random")
 REFUSED = ("resume", "config", "preset", "report", "trackers", "checkpoint_interval")
 
 
@@ -31,6 +34,11 @@ def own_flags() -> argparse.ArgumentParser:
                        help="folder of the search; the same command goes on with one that was stopped")
     group.add_argument("--parallel", type=int, default=1, metavar="K", help="trials at a time (%(default)s)")
     group.add_argument("--seconds", type=float, help="start no trial after so many (no limit)")
+    group.add_argument("--metric", choices=METRICS, default=METRICS[0],
+                       help="of the validation triples, by which trials are compared (%(default)s)")
+    group.add_argument("--sampler", choices=SAMPLERS, default=SAMPLERS[0],
+                       help="what chooses after the first ten trials: tpe learns from them, gp does by a Gaussian "
+                            "process (it needs scipy), random does not (%(default)s)")
     group.add_argument("--no_prune", action="store_true",
                        help="let every trial end, also those that are worse than the median of the others")
     group.add_argument("--search_seed", type=int, default=0, help="of the search and of its trials (%(default)s)")
@@ -45,7 +53,7 @@ def main(argv):
     if not argv or "-h" in argv or "--help" in argv:
         parser = argparse.ArgumentParser(
             prog="dglke_frugal search", parents=[own_flags()],
-            description="Try flags of dglke_train and keep those with the best validation MRR.",
+            description="Try flags of dglke_train and keep those with the best validation.",
             epilog="All other flags are dglke_train's, for all trials: --dataset, --data_path, --gpu and so on. They "
                    "override those of the space. See docs/search.md.")
         parser.print_help()
@@ -57,13 +65,16 @@ def main(argv):
     from ..search.study import import_optuna
 
     import_optuna()
-    config = SearchConfig(own.out, own.trials, own.parallel, own.seconds, not own.no_prune, own.search_seed)
+    config = SearchConfig(own.out, own.trials, own.parallel, own.seconds, not own.no_prune, own.search_seed,
+                          metric=own.metric, sampler=own.sampler)
     if own.best:
         check_output(own.best, rb"# [^\n]*, found by dglke_frugal search in ")
     space = Space.read(own.space)
     if own.variants:
         space = space.with_variants(own.variants)
-    given = _given(rest, space)
+    given, graph = _given(rest, space), None
+    if space.of_package:
+        space, graph = _fitted(space, given, bool(own.variants))
     space = space.with_flags(plain({name: value for name, value in given.items() if name not in OF_THE_MACHINE}))
     where = {name: value for name, value in given.items() if name in OF_THE_MACHINE}
 
@@ -71,7 +82,9 @@ def main(argv):
         over = space.full_of(params) if full else {}
         return configuration(_arguments({**trial_flags(space, params, own.search_seed), **over, **where}))[1]
 
-    identity = _identity(map(trial, space.examples()))
+    usual = {"metric": METRICS[0], "sampler": SAMPLERS[0]}
+    chosen = {name: getattr(own, name) for name in usual if getattr(own, name) != usual[name]}
+    identity = {**_identity(map(trial, space.examples()), graph), **chosen}
     for params in space.examples():
         try:
             trial(params, full=True)
@@ -107,8 +120,22 @@ def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
     return given
 
 
-def _identity(examples: Iterable[TrainConfig]) -> Dict[str, Any]:
-    """What the numbers of trials depend on: flags, of the checked configurations of trials, and the data.
+def _fitted(space, given: Mapping[str, Any], every: bool):
+    """(the space of the package, fitted to the graph that the flags name, that graph). Raises InputError."""
+    from ..search.fitting import fitted
+    from ..training.run_training import load
+
+    of_graph = {each.name for each in GraphConfig.options}
+    where = {name: value for name, value in given.items() if name in of_graph}
+    graph = load(configuration(_arguments({**where, "valid": True}))[1])
+    model = given.get("model_name", space.flags["model_name"])
+    at = Situation(graph.n_entities, graph.n_relations, len(graph.train), True, model, given)
+    return fitted(space, at, every), graph
+
+
+def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:
+    """What the numbers of trials depend on: flags, of the checked configurations of trials, and the data. graph: that
+    of all trials, if it has been read.
 
     Raises InputError if trials could not be started, or would have no validation.
     """
@@ -124,7 +151,7 @@ def _identity(examples: Iterable[TrainConfig]) -> Dict[str, Any]:
             raise InputError(f"--eval_interval {interval} is more than --max_step {most}, so trials would have no "
                              "validation to be compared by; give a smaller one")
     return {"numbers": [numbers_flags(config) for config in configs],
-            "data": Fingerprint.of(load(configs[0]), ("valid", "test")).to_dict()}
+            "data": Fingerprint.of(graph or load(configs[0]), ("valid", "test")).to_dict()}
 
 
 def _arguments(given: Mapping[str, Any]) -> List[str]:

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 from dataclasses import replace
 from pathlib import Path
 
 from ..config import AUTO, TrainConfig, check, lines_on_unused_flags
 from ..errors import InputError
 from ..output import tolerant_output
+from ..presets.auto import DEFAULT_MODEL, PREFIX, Situation, auto_flags, auto_model, is_auto
 from ..presets.catalogue import find_preset
 from ..score_rule import say_if_two_formulas, score_rule_of_run
 from . import config_file, flags
@@ -59,7 +62,7 @@ def configuration(argv):
 
     defaults = {name: each.default for name, each in flags.EVERY.items()}
     given = flags.given(argv)
-    files = _from_files(argparse.Namespace(**{**defaults, **given}))
+    files = _from_files(argparse.Namespace(**{**defaults, **given}), given)
     asked = flags.given([*files, *argv]) if files else given
     own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
     _find_data(own, asked)
@@ -108,7 +111,7 @@ def say_unused_flags(own, config):
             print(line, flush=True)
 
 
-def _from_files(own) -> list[str]:
+def _from_files(own, given) -> list[str]:
     """Arguments from --config or --preset, and from the run that --resume names; those on the command line come later
     and win."""
     defaults = {**TrainConfig().to_flags(), "trainer": "native"}
@@ -118,7 +121,10 @@ def _from_files(own) -> list[str]:
             raise InputError(f"--{name} is empty; name one, or leave it out")
     if own.preset:
         _refuse(own, "--preset, for both give all flags", "config", "resume")
-        arguments += config_file.arguments_from(find_preset(own.preset).file, defaults)
+        if is_auto(own.preset) and own.trainer == "dglke":
+            raise InputError("--preset auto chooses flags that --trainer dglke does not have; leave one of the two out")
+        arguments += (_auto_arguments(own, given, defaults) if is_auto(own.preset)
+                      else config_file.arguments_from(find_preset(own.preset).file, defaults))
     if own.config:
         _refuse(own, "--config, for the run has its flags in its own folder", "resume")
         arguments += config_file.arguments_from(own.config, defaults)
@@ -131,6 +137,31 @@ def _from_files(own) -> list[str]:
                              "give the folder that the run printed")
         arguments += config_file.arguments_from(path, defaults)
     return arguments
+
+
+def _auto_arguments(own, given, defaults) -> list[str]:
+    """Arguments by the rules of --preset auto for the graph that the flags name. Raises InputError."""
+    from ..data import load_graph
+    from ..training.available_threads import torchrun_number
+
+    named = auto_model(own.preset)
+    model = given.get("model_name") or named or DEFAULT_MODEL
+    with contextlib.redirect_stdout(io.StringIO()):  # the run says again what it reads
+        graph = load_graph(own.dataset, own.data_path, own.format, own.data_files, own.delimiter,
+                           own.has_edge_importance)
+    if not len(graph.train):
+        return [f"--model_name={model}"]  # which the run refuses
+    processes = max(given.get("num_proc") or 1, torchrun_number("WORLD_SIZE", default=1))
+    found = {"model_name": model, **auto_flags(Situation(
+        graph.n_entities, graph.n_relations, len(graph.train), graph.valid is not None and len(graph.valid) > 0, model,
+        {**given, "num_proc": processes}))}
+    arguments = [config_file.arguments_of("--preset auto", name, value, defaults[name])
+                 for name, value in found.items() if name not in given]
+    if torchrun_number("RANK", default=0) == 0:
+        print(f"--preset {PREFIX}/{model} for {graph.n_entities:,} entities, {graph.n_relations:,} relations and "
+              f"{len(graph.train):,} training triples: {' '.join(word for each in arguments for word in each)}",
+              flush=True)
+    return [word for each in arguments for word in each]
 
 
 def _refuse(own, why, *names):

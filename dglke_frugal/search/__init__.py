@@ -1,1 +1,1 @@
-"""Searches for the flags with the best validation MRR: a space in YAML, trials that are training runs, a page."""
+"""Searches for the flags with the best validations: a space in YAML, trials that are training runs, a page."""

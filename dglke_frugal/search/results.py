@@ -27,8 +27,9 @@ def check_results(folder: Path) -> None:
     check_output(folder / PAGE_FILE, b"<!doctype html>.*dglke_frugal search</title>")
 
 
-def write_results(folder: Path, space: Space, study: Study) -> None:
-    """Write results.json and results.html into the search's folder. Raises InputError."""
+def write_results(folder: Path, space: Space, study: Study, with_plots: bool = False) -> None:
+    """Write results.json and results.html into the search's folder. with_plots: whether to ask Optuna for its own,
+    which takes long. Raises InputError."""
     tried = in_order(study)
     best = study.best
     found = {"space": space.name, "trials": [each.to_dict() for each in tried],
@@ -38,21 +39,22 @@ def write_results(folder: Path, space: Space, study: Study) -> None:
         json.dump(found, file, indent=2)
         file.write("\n")
     with replace_file(folder / PAGE_FILE, "w") as file:
-        file.write(make_page(folder.name or str(folder), space, tried))
+        plots = study.plots() if with_plots else ()
+        file.write(make_page(folder.name or str(folder), space, tried, study.metric, plots))
 
 
 def in_order(study: Study) -> List[Tried]:
-    """Trials by MRR, the best first; those that failed at the end."""
-    return sorted(study.tried.values(), key=lambda each: (each.failed is not None, -(each.mrr or 0.0), each.number))
+    """Trials by the metric, the best first; those that failed at the end."""
+    return sorted(study.tried.values(), key=lambda each: (each.failed is not None, -(each.value or 0.0), each.number))
 
 
 def table(study: Study) -> List[str]:
     """Lines with the best trials."""
-    lines = [f"{'trial':>5}  {'MRR':>6}  {'step':>7}  {'seconds':>7}  {'state':<8}  flags"]
+    lines = [f"{'trial':>5}  {study.metric:>7}  {'step':>7}  {'seconds':>7}  {'state':<8}  flags"]
     for each in in_order(study)[:SHOWN]:
-        mrr = "-" if each.mrr is None else f"{each.mrr:.4f}"
+        value = "-" if each.value is None else f"{each.value:.4f}"
         step = "-" if each.step is None else f"{each.step:,}"
-        lines.append(f"{each.number:>5}  {mrr:>6}  {step:>7}  {each.seconds:>7.0f}  {each.state:<8}  "
+        lines.append(f"{each.number:>5}  {value:>7}  {step:>7}  {each.seconds:>7.0f}  {each.state:<8}  "
                      f"{', '.join(listed(each.params))}")
     return lines
 
@@ -85,6 +87,6 @@ def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Spac
         raise InputError("no trial had a validation, so there is no best one; look into the folder of the search")
     with replace_file(path, "w") as file:
         file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in {Path(space.name).name}: "
-                   f"trial {best.number}, the best of {len(study.tried)}\n# by the MRR of the validation triples, "
-                   f"{best.mrr:.4f} at step {best.step}.\n")
+                   f"trial {best.number}, the best of {len(study.tried)}\n# by the {best.metric} of the validation "
+                   f"triples, {best.value:.4f} at step {best.step}.\n")
         yaml.safe_dump(dict(flags), file, sort_keys=False)

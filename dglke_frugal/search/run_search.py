@@ -39,6 +39,8 @@ class SearchConfig:
         seconds: after which no trial is started; None for no limit.
         prune: whether a trial ends when it is worse than the median of the others at the same validation.
         seed: of the search, and of each trial.
+        metric: of a validation, by its name in metrics.jsonl, by which trials are compared; a larger one is better.
+        sampler: what chooses after the first trials: "tpe", "gp" or "random".
         arguments: further flags of dglke_train for all trials: where the data are, and what computes.
         identity: what the numbers of trials depend on besides space and seed, as JSON: `data` by their fingerprint, and
             `numbers`, the flags of trials that change numbers. A search goes on only where all of it is the same.
@@ -54,6 +56,8 @@ class SearchConfig:
     seed: int = 0
     arguments: List[str] = field(default_factory=list)
     identity: Mapping[str, Any] = field(default_factory=dict)
+    metric: str = "MRR"
+    sampler: str = "tpe"
 
     def __post_init__(self):
         object.__setattr__(self, "out", path("--out", self.out))
@@ -93,19 +97,19 @@ def run_search(config: SearchConfig, space: Space) -> Study:
             print(f"{config.out} has {len(study.tried)} trials already", flush=True)
         with Interrupt("ending the trials that run") as interrupt:
             _Search(config, space, study, interrupt).carry_out()
-        write_results(config.out, space, study)
+        write_results(config.out, space, study, with_plots=True)
     return study
 
 
 def _open(config: SearchConfig, space: Space) -> Study:
     """The study in the folder; a new one if all trials there have failed."""
     about = {"seed": config.seed, **config.identity}
-    study = Study(config.out, space, about, config.seed, config.prune)
+    study = Study(config.out, space, about, config.seed, config.prune, config.metric, config.sampler)
     if not study.is_worthless:
         return study
     print(f"all trials in {config.out} have failed; starting anew", flush=True)
     (config.out / JOURNAL).unlink()
-    return Study(config.out, space, about, config.seed, config.prune)
+    return Study(config.out, space, about, config.seed, config.prune, config.metric, config.sampler)
 
 
 class _Search:
@@ -148,7 +152,7 @@ class _Search:
         trial = self._study.ask()
         flags = trial_flags(self._space, trial.params, config.seed)
         folder = config.out / "trials" / str(trial.number)
-        process = TrialProcess(folder, flags, config.arguments, self._threads)
+        process = TrialProcess(folder, flags, config.arguments, self._threads, config.metric)
         self._running[trial.number] = trial, process
 
     def _look_at(self, number: int) -> None:
@@ -156,9 +160,9 @@ class _Search:
         has_ended = process.has_ended  # before its last lines are read
         is_pruned, before = False, len(process.validations)
         new = process.new_validations()
-        diverged = not all(math.isfinite(mrr) for _, mrr in new)
-        for place, (_, mrr) in enumerate([] if diverged else new, before + 1):
-            is_pruned |= self._study.report(trial, place, mrr)
+        diverged = not all(math.isfinite(value) for _, value in new)
+        for place, (_, value) in enumerate([] if diverged else new, before + 1):
+            is_pruned |= self._study.report(trial, place, value)
         if not has_ended and not is_pruned and not diverged:
             return
         result = process.result() if has_ended else None
@@ -166,7 +170,7 @@ class _Search:
         process.stop()
         state = "failed" if diverged else "complete" if result is not None else (
             "pruned" if is_pruned and not has_ended else "failed")
-        failed = str(Diverged("the MRR of a validation is not a number")) if diverged else (
+        failed = str(Diverged(f"the {self._config.metric} of a validation is not a number")) if diverged else (
             process.why_failed() if state == "failed" else None)
         del self._running[number]
         self._say(self._study.end(trial, state, process.validations, seconds, failed))
@@ -177,11 +181,11 @@ class _Search:
 
     def _say(self, tried: Tried) -> None:
         best, ended = self._study.best, len(self._study.tried)
-        said = f"MRR {tried.mrr:.4f} at step {tried.step}" if tried.mrr is not None else "no validation"
+        said = f"{tried.metric} {tried.value:.4f} at step {tried.step}" if tried.value is not None else "no validation"
         if tried.state == "pruned":
             said += ", pruned"
         if tried.failed:
             said = f"failed: {tried.failed}"
-        leads = f"; best {best.mrr:.4f} (trial {best.number})" if best else ""
+        leads = f"; best {best.value:.4f} (trial {best.number})" if best else ""
         print(f"trial {tried.number} ({ended} of {self._config.trials}): {said} in {tried.seconds:.0f} s: "
               f"{', '.join(listed(tried.params))}{leads}", flush=True)

@@ -137,6 +137,11 @@ class Space:
                        source={"file": self.source, "variants": list(names)})
 
     @property
+    def of_package(self) -> bool:
+        """Whether it comes with the package."""
+        return SPACES in Path(self.name).parents
+
+    @property
     def parameters(self) -> Dict[str, Union[Choice, Range]]:
         """What a trial may choose, by the names that its parameters have."""
         variant = {VARIANT: Choice(tuple(self.variants))} if self.variants else {}

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..data.fingerprint import Fingerprint
 from ..errors import InputError, shown
 from ..extras import install_command
+from .plots import optuna_plots
 from .space import Space
 
 JOURNAL = "journal.log"
@@ -27,26 +28,28 @@ class Tried:
     Attributes:
         state: "complete", "pruned" or "failed".
         params: what the search chose.
-        mrr: of its best validation; None if it had none.
+        value: of the search's metric in its best validation; None if it had none.
         step: of that validation.
-        validations: (step, MRR) of all.
+        validations: (step, value) of all.
         failed: the sentence with which it ended, None if it did not fail.
+        metric: the search's.
     """
 
     number: int
     state: str
     params: Dict[str, Any]
-    mrr: Optional[float]
+    value: Optional[float]
     step: Optional[int]
     validations: List[Tuple[int, float]]
     seconds: float
     failed: Optional[str] = None
+    metric: str = "MRR"
 
     def to_dict(self) -> Dict[str, Any]:
         """As results.json has it."""
-        return {"number": self.number, "state": self.state, "MRR": self.mrr, "step": self.step, "params": self.params,
-                "seconds": round(self.seconds, 1), "validations": [list(each) for each in self.validations],
-                "failed": self.failed}
+        return {"number": self.number, "state": self.state, self.metric: self.value, "step": self.step,
+                "params": self.params, "seconds": round(self.seconds, 1),
+                "validations": [list(each) for each in self.validations], "failed": self.failed}
 
 
 def import_optuna():
@@ -68,9 +71,12 @@ class Study:
         tried: those that have ended, by number.
     """
 
-    def __init__(self, folder: Path, space: Space, about: Dict[str, Any], seed: int, prune: bool = True):
-        """about: what else the numbers depend on. Raises InputError if the folder has another search."""
+    def __init__(self, folder: Path, space: Space, about: Dict[str, Any], seed: int, prune: bool = True,
+                 metric: str = "MRR", sampler: str = "tpe"):
+        """about: what else the numbers depend on. metric, sampler: see SearchConfig. Raises InputError if the folder
+        has another search, or the sampler needs what is not installed."""
         optuna = self._optuna = import_optuna()
+        self.metric = metric
         self._space = space
         with contextlib.suppress(FileNotFoundError):  # of a search that was killed while it wrote a line
             os.unlink(folder / f"{JOURNAL}.lock")
@@ -82,9 +88,8 @@ class Study:
             self._study = optuna.create_study(storage=storage, study_name="search", direction="maximize",
                                               load_if_exists=True, sampler=None)
             # Another seed for each part: the first trials are drawn at random, and must not be drawn again.
-            self._study.sampler = optuna.samplers.TPESampler(
-                seed=seed + len(self._study.get_trials(deepcopy=False)), multivariate=True, group=bool(space.variants),
-                constant_liar=True, n_startup_trials=STARTUP_TRIALS)
+            self._study.sampler = _sampler(sampler, seed + len(self._study.get_trials(deepcopy=False)),
+                                           bool(space.variants))
         self._study.pruner = (optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=2) if prune
                               else optuna.pruners.NopPruner())
         self.tried: Dict[int, Tried] = {}
@@ -120,9 +125,9 @@ class Study:
         self._space.suggest(trial)
         return trial
 
-    def report(self, trial, number: int, mrr: float) -> bool:
+    def report(self, trial, number: int, value: float) -> bool:
         """Take in a trial's validation, its number-th from 1; returns whether the trial is not worth going on with."""
-        trial.report(mrr, number)
+        trial.report(value, number)
         return bool(trial.should_prune())
 
     def end(self, trial, state: str, validations: List[Tuple[int, float]], seconds: float,
@@ -136,7 +141,7 @@ class Study:
         if state == "pruned":
             self._study.tell(trial, state=states.PRUNED)
         else:
-            self._study.tell(trial, max((mrr for _, mrr in validations), default=0.0) if failed is None else 0.0)
+            self._study.tell(trial, max((value for _, value in validations), default=0.0) if failed is None else 0.0)
         tried = self._as_tried(self._study.get_trials(deepcopy=False)[trial.number])
         self.tried[trial.number] = tried
         return tried
@@ -145,19 +150,39 @@ class Study:
         """The trial is not carried out; another search of the folder will."""
         self._repeat(trial.number, trial.params)
 
-    @staticmethod
-    def _as_tried(trial) -> Tried:
+    def _as_tried(self, trial) -> Tried:
         known = trial.user_attrs
         validations = [tuple(each) for each in known.get("validations", [])]
-        step, mrr = max(validations, key=lambda each: each[1], default=(None, None))
-        return Tried(trial.number, known["state"], dict(trial.params), mrr, step, validations, known["seconds"],
-                     known["failed"])
+        step, value = max(validations, key=lambda each: each[1], default=(None, None))
+        return Tried(trial.number, known["state"], dict(trial.params), value, step, validations, known["seconds"],
+                     known["failed"], self.metric)
+
+    def plots(self) -> List[Tuple[str, str]]:
+        """See plots.optuna_plots."""
+        return optuna_plots(self._study, self.metric)
 
     @property
     def best(self) -> Optional[Tried]:
         """The trial with the best validation; None if there is none."""
-        return max((each for each in self.tried.values() if each.mrr is not None and each.failed is None),
-                   key=lambda each: each.mrr, default=None)
+        return max((each for each in self.tried.values() if each.value is not None and each.failed is None),
+                   key=lambda each: each.value, default=None)
+
+
+def _sampler(name: str, seed: int, variants: bool):
+    """Optuna's sampler of that name. Raises InputError if it needs what is not installed."""
+    samplers = import_optuna().samplers
+    if name == "random":
+        return samplers.RandomSampler(seed)
+    if name == "tpe":
+        return samplers.TPESampler(seed=seed, multivariate=True, group=variants, constant_liar=True,
+                                   n_startup_trials=STARTUP_TRIALS)
+    try:
+        import scipy  # noqa: F401 (which Optuna asks for as late as after the first trials)
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise InputError(f"--sampler gp needs {error.name}, which is not installed: pip install {error.name}, or use "
+                         "--sampler tpe") from error
+    return samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
 
 
 def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
@@ -168,9 +193,11 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
     if now.get("data") != then.get("data"):
         raise InputError(f"{folder} has a search over other data: "
                          f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
+    chosen = [name for name in ("metric", "sampler") if now.get(name) != then.get(name)]
     # Flags that are given, before what follows from them in trials.
     flags = zip(*([(each.get("space") or {}).get("flags") or {}, *each.get("numbers", ())] for each in (now, then)))
-    changed = next(filter(None, ([f"--{'search_seed' if name == 'seed' else name}" for name in sorted({*one, *other})
-                                  if one.get(name) != other.get(name)] for one, other in flags)), [])
+    changed = next(filter(None, (chosen, *([name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+                                           for one, other in flags))), [])
+    changed = [f"--{'search_seed' if name == 'seed' else name}" for name in changed]
     said = f" ({shown(', '.join(changed))})" if changed else ""
     raise InputError(f"{folder} has a search of another space, or with other flags{said}; give those, or another --out")

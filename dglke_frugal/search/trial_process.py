@@ -26,11 +26,13 @@ class TrialProcess:
     """A run that has been started in `folder`, and ends with this process however that ends.
 
     Attributes:
-        validations: (step, MRR) of all so far.
+        validations: (step, value of the metric) of all so far.
     """
 
-    def __init__(self, folder: Path, flags: Dict[str, Any], arguments: List[str], threads: int):
-        """flags: of the trial. arguments: further ones of dglke_train, which go before them. threads: of the CPU."""
+    def __init__(self, folder: Path, flags: Dict[str, Any], arguments: List[str], threads: int,
+                 metric: str = "MRR"):
+        """flags: of the trial. arguments: further ones of dglke_train, which go before them. threads: of the CPU.
+        metric: as metrics.jsonl names it."""
         import yaml
 
         shutil.rmtree(folder, ignore_errors=True)  # of a trial that was interrupted
@@ -38,6 +40,7 @@ class TrialProcess:
         with replace_file(folder / FLAGS_FILE, "w") as file:
             yaml.safe_dump(flags, file, sort_keys=False)
         self.folder, self.validations = folder, []
+        self._metric = f"valid/{metric}"
         self._read, self._began = 0, time.monotonic()
         command = [sys.executable, "-m", "dglke_frugal", "train", "--config", str(folder / FLAGS_FILE), *arguments,
                    "--save_path", str(folder), "--no_save_emb"]
@@ -52,7 +55,7 @@ class TrialProcess:
         return time.monotonic() - self._began
 
     def new_validations(self) -> List[Tuple[int, float]]:
-        """(step, MRR) of the validations since the last call."""
+        """(step, value of the metric) of the validations since the last call."""
         found = []
         run = self._run_folder()
         if run is not None and (run / "metrics.jsonl").exists():
@@ -63,8 +66,8 @@ class TrialProcess:
                         break
                     self._read += len(line)
                     logged = json.loads(line)
-                    if logged.get("valid/MRR") is not None:
-                        found.append((logged["step"], logged["valid/MRR"]))
+                    if logged.get(self._metric) is not None:
+                        found.append((logged["step"], logged[self._metric]))
         self.validations += found
         return found
 

@@ -10,6 +10,7 @@ from typing import Dict, Iterator
 from .batches.sampler import Sampler
 from .step.step import Step
 from .tables import Tables
+from .unit_rows import normalize_rows
 
 
 class TrainingLoop:
@@ -23,7 +24,10 @@ class TrainingLoop:
         steps, triples: how many have run so far.
     """
 
-    def __init__(self, tables: Tables, sampler: Sampler, step: Step, first_step: int, last_step: int, lookahead: int):
+    def __init__(self, tables: Tables, sampler: Sampler, step: Step, first_step: int, last_step: int, lookahead: int,
+                 unit_entities: bool = False):
+        """unit_entities: whether entity rows, which then lie on the CPU, have length 1 after each step."""
+        self._unit_table = tables.entity.embeddings if unit_entities else None
         self.tables, self._sampler, self.step = tables, sampler, step
         self._first, self._last, self._lookahead = first_step, last_step, lookahead
         self.steps = self.triples = 0
@@ -64,6 +68,8 @@ class TrainingLoop:
                 batch = window.popleft()
                 losses = self.step.run_rows(batch, *rows)
                 tables.end()
+                if self._unit_table is not None:
+                    normalize_rows(self._unit_table, batch.entities)
                 self._spent += clock() - began
                 self.steps += 1
                 self.triples += len(batch)

@@ -13,6 +13,7 @@ from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..data.name_maps import white_space_lines
 from ..data.splitting import repeated
+from ..presets.auto import PREFIX
 from ..presets.catalogue import best_preset
 
 COUNTED = 1 << 23  # training triples up to which duplicates are looked for: a second or two, and 24 bytes each
@@ -128,18 +129,17 @@ def _hints(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
 
 
 def _preset_hint(config: TrainConfig) -> List[str]:
-    """That there is a preset, if the flags that a model's quality depends on are all DGL-KE's defaults."""
+    """That there are presets, if the flags that a model's quality depends on are all DGL-KE's defaults."""
     default, model = TrainConfig(), config.model
     bare = (config.loss, config.batch, model.hidden_dim, model.gamma) == (
         default.loss, default.batch, default.model.hidden_dim, default.model.gamma)
-    if not bare or config.graph.format != "built_in":
+    if not bare:
         return []
-    preset = best_preset(config.graph.dataset, model.model_name)
-    if preset is None:
-        return []
-    expected = "" if preset.mrr is None else f" (test MRR {preset.mrr:.3f})"
-    return [f"these are DGL-KE's defaults, which fit few graphs; --preset {preset.name} has flags for this one"
-            f"{expected}"]
+    preset = best_preset(config.graph.dataset, model.model_name) if config.graph.format == "built_in" else None
+    expected = "" if preset is None or preset.mrr is None else f" (test MRR {preset.mrr:.3f})"
+    named = "" if preset is None else f"--preset {preset.name} has flags for this one{expected}, and "
+    return [f"these are DGL-KE's defaults, which fit few graphs; {named}--preset {PREFIX}/{model.model_name} chooses "
+            "flags by the graph's size"]
 
 
 def _policy_hint(config: TrainConfig) -> List[str]:

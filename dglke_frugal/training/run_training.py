@@ -26,6 +26,7 @@ from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .training_run import TrainingRun
+from .unit_rows import normalize_table
 
 
 def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
@@ -85,6 +86,8 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
+        if plan.config.model.normalize_entities and not run.steps_done:
+            normalize_table(run.tables.embeddings()["entity"])
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.memory.bytes(HOST),
                            planned_device_bytes=plan.memory.bytes(DEVICE))
         run.seconds["initialization"] = time.perf_counter() - began

@@ -243,7 +243,8 @@ class TrainingRun:
         self.tracker.start(self.config.to_flags(), self.steps_done)
         last_step = self.steps_done if self.summary["stopped_early"] else run.max_step
         loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, last_step,
-                            self.config.store.lookahead)
+                            self.config.store.lookahead,
+                            self.config.model.normalize_entities and not self.config.batch.against_all)
         report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank,
                         step_config(self.config).loss.joint)
         earlier, began = self.seconds["training"], time.perf_counter()

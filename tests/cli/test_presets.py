@@ -115,8 +115,6 @@ def test_bare_defaults_of_a_built_in_data_set_name_a_preset():
     [
         TrainConfig(graph=GraphConfig(dataset="wn18rr"), loss=LossConfig(lr=0.1)),
         TrainConfig(graph=GraphConfig(dataset="wn18rr"), model=ModelConfig(gamma=6.0)),
-        TrainConfig(graph=GraphConfig(dataset="wn18rr", format="udd_hrt")),
-        TrainConfig(graph=GraphConfig(dataset="another")),
     ],
 )
 def test_nobody_else_is_told(config):
@@ -149,3 +147,17 @@ def _closed_pipe():
     reader, writer = os.pipe()
     os.close(reader)
     return writer
+
+
+@pytest.mark.parametrize("graph", [GraphConfig(dataset="wn18rr", format="udd_hrt"), GraphConfig(dataset="another")])
+def test_who_trains_another_graph_on_bare_defaults_is_told_of_auto_in_one_line(graph):
+    told = [line for line in lines_of(TrainConfig(graph=graph), Graph) if "--preset" in line]
+    assert len(told) == 1 and "--preset auto/TransE chooses flags by the graph's size" in told[0]
+
+
+def test_the_rules_of_auto_are_printed(capsys):
+    main(["presets", "auto"])
+    said = capsys.readouterr().out
+    assert "softmax over all entities, ComplEx:\n    regularizer n3" in said
+    main(["presets", "auto/RotatE", "--json"])
+    assert {"when", "flags", "why"} == set(json.loads(capsys.readouterr().out)[0])

@@ -69,7 +69,11 @@ class Oracle:
         scores = score(sides["head"], relation[:, None], sides["tail"], None, None)
         wanted = torch.nn.functional.one_hot(ids[answer_name], len(entities)).double() if labels is None else labels
         weight = torch.tensor(np.array(batch.weight)).double() if len(batch.weight) else torch.ones(len(batch)).double()
-        loss = (weight * -(wanted * scores.log_softmax(-1)).sum(-1)).mean()
+        if config.binary:
+            of_query = torch.nn.functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").mean(-1)
+        else:
+            of_query = -(wanted * scores.log_softmax(-1)).sum(-1)
+        loss = (weight * of_query).mean()
         if config.relation_prediction:
             answer = entities[ids[answer_name]] * kept(config.entity_dropout, *drop, "answer", len(batch),
                                                        entities.shape[1])

@@ -15,7 +15,8 @@ from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 RELATIONS, BATCH = 5, 37
 HIDDEN = {"DistMult": (21, False, False), "ComplEx": (22, False, False), "SimplE": (9, True, True),
-          "RESCAL": (7, False, False)}
+          "RESCAL": (7, False, False), "TransE_l2": (21, False, False), "TransE_l1": (21, False, False),
+          "RotatE": (11, True, False)}
 
 
 def make_config(model, coefficient=0.05, norm=3, learning_rate=0.1, **settings):

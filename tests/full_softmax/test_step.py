@@ -32,14 +32,14 @@ def assert_agrees(config, device, entities=150, weighted=False, scale=1.0):
 
 
 @pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad", "adam"])
-@pytest.mark.parametrize("model", ["DistMult", "ComplEx", "SimplE", "RESCAL"])
+@pytest.mark.parametrize("model", ["DistMult", "ComplEx", "SimplE", "RESCAL", "TransE_l2", "TransE_l1", "RotatE"])
 def test_against_autograd(model, optimizer, device):  # noqa: F811
     # An element's first step of Adagrad is the sign of its gradient, whatever its size: a small rate hides that of 0.
     assert_agrees(make_config(model, optimizer=optimizer, learning_rate=1e-3 if optimizer != "row_adagrad" else 0.1),
                   device)
 
 
-@pytest.mark.parametrize("model", ["ComplEx", "SimplE"])
+@pytest.mark.parametrize("model", ["ComplEx", "SimplE", "TransE_l2", "TransE_l1", "RotatE"])
 def test_several_tiles(model, small_tiles, device):  # noqa: F811
     entities = 1300
     config = make_config(model)
@@ -47,9 +47,10 @@ def test_several_tiles(model, small_tiles, device):  # noqa: F811
     assert_agrees(config, device, entities)
 
 
+@pytest.mark.parametrize("model", ["DistMult", "TransE_l2"])
 @pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad"])
-def test_scores_of_all_rows_are_held_where_rows_are_long(optimizer, small_tiles, device):  # noqa: F811
-    entities, config = 1300, make_config("DistMult", optimizer=optimizer, learning_rate=1e-3)
+def test_scores_of_all_rows_are_held_where_rows_are_long(model, optimizer, small_tiles, device):  # noqa: F811
+    entities, config = 1300, make_config(model, optimizer=optimizer, learning_rate=1e-3)
     config = replace(config, step=replace(config.step, entity_dim=2 * BATCH, relation_dim=2 * BATCH))
     assert tile_rows(BATCH, entities, 2 * BATCH, 0, copied=False) == (entities, 512)
     assert_agrees(config, device, entities)
@@ -100,7 +101,7 @@ def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # n
     np.testing.assert_array_equal(part.cpu().numpy(), masks[5, 0, 1][first:])
 
 
-@pytest.mark.parametrize("model", ["ComplEx", "RESCAL"])
+@pytest.mark.parametrize("model", ["ComplEx", "RESCAL", "TransE_l2", "RotatE"])
 def test_threads_change_no_bit(model, small_tiles):
     import torch
 

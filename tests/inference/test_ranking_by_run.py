@@ -126,7 +126,7 @@ def test_training_writes_where_its_data_are(tmp_path, monkeypatch):
     (tmp_path / "data" / "train.tsv").write_text("".join(f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)))
     trained = dglke_frugal.train(dataset="ring", data_path="data", format="raw_udd_hrt", data_files=["train.tsv"],
                                  hidden_dim=4, model_name="DistMult", batch_size=3, neg_sample_size=3, max_step=3,
-                                 seed=1)
+                                 seed=1, preset=None)
     expected = trained.rank([("e0", "next", "e1")])
     monkeypatch.chdir("/")
     for folder in (trained.folder, shutil.copytree(trained.folder, tmp_path / "x" / "y" / "z")):
@@ -140,7 +140,7 @@ def test_weighted_data_are_known_triples(tmp_path):
     (tmp_path / "train.tsv").write_text("".join(f"e{i}\tnext\te{(i + 1) % 9}\t0.5\n" for i in range(9)))
     run = dglke_frugal.train(dataset="ring", data_path=tmp_path, format="raw_udd_hrt", data_files=["train.tsv"],
                              hidden_dim=4, model_name="DistMult", batch_size=3, neg_sample_size=3, max_step=3, seed=1,
-                             has_edge_importance=True, save_path=tmp_path / "runs")
+                             has_edge_importance=True, preset=None, save_path=tmp_path / "runs")
     assert "e1" not in run.tails("e0", "next", exclude_known=True).names
 
 

@@ -20,7 +20,7 @@ def flags(tmp_path):
     for file in FILES:
         (tmp_path / file).write_text("".join(f"e{i}\tnext\te{(i + 1) % 30}\n" for i in range(30)))
     return dict(dataset="ring", data_path=tmp_path, format="raw_udd_hrt", data_files=tuple(FILES), hidden_dim=8,
-                model_name="TransE_l2", batch_size=10, neg_sample_size=5, max_step=40, seed=1,
+                model_name="TransE_l2", batch_size=10, neg_sample_size=5, max_step=40, seed=1, preset=None,
                 save_path=tmp_path / "runs")
 
 
@@ -42,11 +42,20 @@ def test_the_same_bits_as_the_command(flags, tmp_path):
 def test_flags_from_a_file_and_a_run_that_goes_on(flags, tmp_path):
     path = tmp_path / "flags.yaml"
     path.write_text("max_step: 10\ncheckpoint_interval: 10\n")
-    rest = {name: value for name, value in flags.items() if name != "max_step"}
+    rest = {name: value for name, value in flags.items() if name not in ("max_step", "preset")}
     run = dglke_frugal.train(config=path, **rest)
     longer = dglke_frugal.train(resume=run.folder, max_step=40)
     assert longer.folder == run.folder
     np.testing.assert_array_equal(longer.model.entity, dglke_frugal.train(**flags).model.entity)
+
+
+def test_flags_go_by_the_graph_s_size_unless_others_are_wanted(flags):
+    given = {name: flags[name] for name in ("dataset", "data_path", "format", "data_files", "save_path", "seed")}
+    run = dglke_frugal.train(**given, max_step=4)
+    assert run.config["model_name"] == "ComplEx" and run.config["neg_sample_size"] == "all"
+    assert run.config["early_stop_patience"] and run.config["max_step"] == 4
+    bare = dglke_frugal.train(**given, max_step=4, preset=None, hidden_dim=8)
+    assert bare.config["model_name"] == "TransE" and not bare.config["valid"]
 
 
 def test_several_ranks(flags):

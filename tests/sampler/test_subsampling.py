@@ -44,6 +44,21 @@ def test_weights_are_those_of_counts_in_dictionaries(triples, how):
     assert len(np.unique(found)) > 10
 
 
+def test_bernoulli_weights_are_probabilities_of_sets(triples):
+    """Twice the probability of the paper that a head is replaced, by the mean tails of a head and heads of a tail."""
+    heads, tails = ([set() for _ in range(RELATIONS)] for _ in range(2))
+    for h, r, t in zip(*(column.tolist() for column in triples)):
+        heads[r].add(h)
+        tails[r].add(t)
+    count = np.bincount(triples.relation, minlength=RELATIONS)
+    per_head = [count[r] / len(heads[r]) for r in range(RELATIONS)]
+    per_tail = [count[r] / len(tails[r]) for r in range(RELATIONS)]
+    replaces_head = np.array([per_head[r] / (per_head[r] + per_tail[r]) for r in triples.relation.tolist()])
+    found = subsampling_weights("bernoulli", triples, RELATIONS)
+    assert found.dtype == np.float32 and len(np.unique(found[0])) > 1
+    np.testing.assert_allclose(found, 2 * np.stack([1 - replaces_head, replaces_head]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("inverse", [0, RELATIONS])
 @pytest.mark.parametrize("how", ["base", "uniq"])
 def test_a_batch_has_the_weights_of_its_direction(triples, how, inverse):

@@ -19,6 +19,7 @@ from dglke_frugal.cli.train import configuration
 from dglke_frugal.config import TrainConfig, numbers_flags
 from dglke_frugal.errors import InputError
 from dglke_frugal.extras import install_command
+from dglke_frugal.search import fitting, plots
 from dglke_frugal.search import study as studies
 from dglke_frugal.search import run_search as searching
 from dglke_frugal.search.results import recipe_flags
@@ -39,6 +40,12 @@ start:
   - {lr: 1.0e-5}
 full: {max_step: 90}
 """
+
+
+@pytest.fixture(autouse=True)
+def no_plotly(monkeypatch):
+    """Pages have this package's charts."""
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
 
 
 @pytest.fixture
@@ -231,6 +238,56 @@ def test_the_page_shows_all_and_asks_for_nothing(search):
     assert "<script" not in page and not re.search(r'(?:src|href)="', page)
 
 
+def test_the_page_has_optuna_s_plots_where_there_is_plotly(search, monkeypatch):
+    pytest.importorskip("plotly")
+    monkeypatch.undo()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    found = search("--trials", 3, "--no_prune")
+    page = (search.out / "results.html").read_text()
+    assert [title for title, _ in plots.PLOTS if f"<h2>{title}</h2>" in page] == [title for title, _ in plots.PLOTS]
+    assert "<circle" not in page and not re.search(r'<(?:script|link)[^>]+(?:src|href)=', page)
+    assert all(f"{trial['MRR']:.4f}" in page for trial in found["trials"])
+
+
+def test_another_metric_decides_and_is_part_of_the_search(search, capsys):
+    found = search("--trials", 2, "--no_prune", "--metric", "HITS@10")
+    said = capsys.readouterr().out
+    trials = found["trials"]
+    assert [trial["HITS@10"] for trial in trials] == sorted((trial["HITS@10"] for trial in trials), reverse=True)
+    assert f"best {found['best']['HITS@10']:.4f}" in said and "MRR" not in found["best"]
+    for trial in trials:
+        (logged,) = (search.out / "trials" / str(trial["number"])).glob("*/metrics.jsonl")
+        lines = [json.loads(line) for line in logged.read_text().splitlines()]
+        assert [line["valid/HITS@10"] for line in lines if "valid/HITS@10" in line] == [
+            value for _, value in trial["validations"]]
+    with pytest.raises(SystemExit):
+        search("--trials", 3)
+    assert "with other flags (--metric)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["tpe", "gp", "random"])
+def test_samplers(name, tmp_path):
+    if name == "gp":
+        pytest.importorskip("scipy")
+    (tmp_path / "space.yaml").write_text(SPACE)
+    study = Study(tmp_path, Space.read(str(tmp_path / "space.yaml")), {}, 0, sampler=name)
+    for number in range(studies.STARTUP_TRIALS + 2):
+        trial = study.ask()
+        assert 1e-5 <= trial.params["lr"] <= 1
+        study.end(trial, "complete", [(20, 0.01 * number)], 1.0)
+    assert type(study._study.sampler).__name__.lower().startswith(name)
+
+
+def test_a_search_by_name_fits_the_graph_and_starts_with_preset_auto(search, monkeypatch):
+    search.arguments[0] = "transe_l2"
+    monkeypatch.setattr(fitting, "TRIAL_EPOCHS", 1)
+    found = search("--trials", 2, "--no_prune", "--eval_percent", 0.1)
+    first = next(trial for trial in found["trials"] if trial["number"] == 0)
+    assert first["params"]["variant"] == "all" and first["params"]["hidden_dim"] == 128
+    assert {trial["params"]["variant"] for trial in found["trials"]} == {"all", "adversarial"}
+    assert found["full"]["early_stop_patience"] == 5
+
+
 def test_the_same_seed_searches_the_same(search, tmp_path):
     one = search("--trials", 4, "--no_prune")
     search.out, search.arguments[-1] = tmp_path / "again", str(tmp_path / "again")
@@ -339,7 +396,7 @@ def test_a_trial_below_the_median_is_pruned(tmp_path):
     assert not any(study.report(trial, number, 0.11 * number) for number in (1, 2, 3))
     study.end(trial, "complete", [(60, 0.33)], 1.0)
     again = Study(tmp_path, Space.read(str(tmp_path / "space.yaml")), {}, 0)
-    assert again.best.mrr == 0.33 and [each.state for each in again.tried.values()].count("pruned") == 1
+    assert again.best.value == 0.33 and [each.state for each in again.tried.values()].count("pruned") == 1
 
 
 def test_pruned_trials_end_early(search):
@@ -423,7 +480,7 @@ def test_no_trial_starts_after_the_time_is_up(search):
 def test_a_validation_that_is_no_number_fails_the_trial(search, monkeypatch, ends):
     """However the run ends, and although its first validation is the best of all."""
     class Diverging:
-        def __init__(self, folder, flags, arguments, threads):
+        def __init__(self, folder, flags, arguments, threads, metric):
             self.validations, self.seconds, self.has_ended = [], 1.0, ends
             self._bad = flags["lr"] != 0.2
 

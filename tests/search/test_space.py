@@ -1,5 +1,7 @@
 """Spaces are read with clear sentences for what is wrong, and those of the package are runs that can start."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -8,8 +10,11 @@ from conftest import ROOT
 
 from dglke_frugal.cli.search import _arguments
 from dglke_frugal.cli.train import configuration
+from dglke_frugal.config import TrainConfig
 from dglke_frugal.models import MODELS
 from dglke_frugal.errors import InputError
+from dglke_frugal.presets.auto import Situation, auto_flags
+from dglke_frugal.search.fitting import fitted
 from dglke_frugal.search.space import SPACES, Choice, Range, Space
 
 optuna = pytest.importorskip("optuna")
@@ -195,3 +200,51 @@ def test_a_benchmark_searches_the_packages_own_spaces(tmp_path):
         space = Space.read(model)
         configuration([*_arguments(space.flags_of(space.examples()[0])), *flags])
     assert not list(tmp_path.iterdir())
+
+
+SIZES = {"families": (198, 11, 4_196), "tiny": (5, 2, 9), "fb15k-small": (1_649, 368, 11_397),
+         "wn18rr": (40_943, 11, 86_835), "FB15k-237": (14_541, 237, 272_115), "wikikg2": (2_500_604, 535, 16_109_182)}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in SPACES.glob("*.yaml")))
+@pytest.mark.parametrize("size", SIZES)
+def test_fitted_spaces_are_runs_that_can_start(name, size):
+    space = Space.read(name)
+    for given in ({}, {"gpu": [0]}, {"hidden_dim": 16}):
+        if set(given) & space.searched:
+            continue
+        found = fitted(space, Situation(*SIZES[size], True, space.flags["model_name"], given)).with_flags(given)
+        study = optuna.create_study()
+        for trial in (study.ask() for _ in range(10)):
+            flags = found.suggest(trial)
+            for full in ({}, found.full_of(trial.params)):
+                config = configuration(_arguments({**flags, **full}))[1]
+                assert config.evaluation.eval_interval <= config.run.max_step
+        for point in found.start:
+            assert all(found.parameters[parameter].holds(value) for parameter, value in point.items())
+
+
+@pytest.mark.parametrize("name", ["complex", "distmult", "rotate", "transe_l2"])
+def test_a_search_of_a_small_graph_starts_with_preset_auto_then_the_cheapest_variants(name):
+    space = Space.read(name)
+    at = Situation(*SIZES["families"], True, space.flags["model_name"], {})
+    found, auto = fitted(space, at), auto_flags(at)
+    flags, first = found.flags_of(found.start[0]), found.start[0]
+    for flag in ("loss_genre", "neg_sample_size", "lr", "hidden_dim", "batch_size", "regularizer", "optimizer"):
+        default = TrainConfig().to_flags()[flag]
+        assert flags.get(flag, default) == auto.get(flag, default), flag
+    costs = [found.variants[each].flags["max_step"] for each in found.variants]
+    assert costs and [point["variant"] for point in found.start[1:]] == [
+        each for each in found.variants if each != first["variant"]]
+    assert all(flags["max_step"] <= 30 * at.triples / 64 for flags in (each.flags for each in found.variants.values()))
+    assert found.full["max_step"] == auto["max_step"]
+
+
+def test_what_a_graph_is_too_large_for_is_left_out_unless_it_is_asked_for():
+    space = Space.read("complex")
+    large = Situation(*SIZES["FB15k-237"], True, "ComplEx", {})
+    assert set(fitted(space, large).variants) == {"adversarial", "softmax"}
+    assert set(fitted(space, large, every=True).variants) == set(space.variants)
+    assert set(fitted(space, replace(large, given={"gpu": [0]})).variants) == set(space.variants)
+    huge = fitted(space, Situation(*SIZES["wikikg2"], True, "ComplEx", {}))
+    assert huge.variants["adversarial"].flags["max_step"] == 2 * 16_109_182 // 1024

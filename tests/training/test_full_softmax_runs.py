@@ -10,6 +10,7 @@ from dglke_frugal.config import TrainConfig
 
 ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,
        "--max_step", 40, "--log_interval", 20, "-rc", 0.01]
+DISTANCES = ALL[2:]  # of models that are named beside it
 KINDS = {
     "1vsall": [],
     "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
@@ -26,6 +27,23 @@ def test_resumed_runs_have_the_same_bits(runs, kind):
     part = runs(*ALL, *KINDS[kind], "--max_step", 17)
     runs.resume(part, "--max_step", 40)
     assert tables(part) == tables(whole)
+
+
+@pytest.mark.parametrize("flags", [["--model_name", "TransE_l2", "--reciprocal"], ["--model_name", "TransE_l1"],
+                                   ["--model_name", "RotatE", "-de", "--labels", "kvsall", "--reciprocal"],
+                                   ["--model_name", "SimplE", "-de", "-dr", "--labels", "kvsall"],
+                                   ["--model_name", "ComplEx", "--labels", "kvsall", "--loss_genre", "BCE",
+                                    "--lr", 0.5]],
+                         ids=lambda flags: flags[1])
+def test_distances_and_binary_labels_resume_to_the_same_bits_and_learn(runs, flags):
+    flags = [*DISTANCES, *flags, "-rc", 0, "--max_step"]
+    whole = runs(*flags, 60, "--test")
+    part = runs(*flags, 17)
+    runs.resume(part, "--max_step", 60)
+    assert tables(part) == tables(whole)
+    start = runs(*flags, 0, "--test")
+    found, before = (json.loads((each / "result.json").read_text())["test"]["MRR"] for each in (whole, start))
+    assert found > 1.5 * before
 
 
 @pytest.mark.parametrize("kind", ["1vsall", "adagrad"])
@@ -71,7 +89,11 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
 
 
 @pytest.mark.parametrize("flags, said", [
-    (["--model_name", "TransE_l2"], "one product of matrices"),
+    (["--model_name", "TransR"], "RotatE, SimplE, RESCAL, and not for TransR; give a number of negatives"),
+    (["--model_name", "TransE_l2", "--relation_prediction", 1], "whose scores are products, and not of TransE_l2"),
+    (["--loss_genre", "BCE"], "add --labels kvsall"),
+    (["--loss_genre", "BCE", "--labels", "kvsall", "-adv"], "leave it out"),
+    (["--loss_genre", "BCE", "--labels", "kvsall", "--gpu", 0], "trains on the CPU so far"),
     (["--loss_genre", "Logsigmoid"], "add --loss_genre Softmax"),
     (["-adv"], "leave it out"),
     (["-m", 2], "leave it out"),

@@ -93,7 +93,8 @@ def test_a_class_is_a_name_in_python(small, tmp_path):
     from kept_models import Scaled
 
     run = dglke_frugal.train(dataset="small", data_path=small, format="raw_udd_hrt", data_files=["train.txt"],
-                             model_name=Scaled, hidden_dim=8, max_step=3, seed=1, save_path=tmp_path / "runs")
+                             model_name=Scaled, hidden_dim=8, max_step=3, seed=1, preset=None,
+                             save_path=tmp_path / "runs")
     assert run.config["model_name"] == "kept_models:Scaled" and len(run.tails(0, 0)) == 10
 
 

@@ -5,12 +5,10 @@ read and written.
 """
 from __future__ import annotations
 
-from typing import Any, Tuple
-
 import torch
 
 from .matrices import matrices_of
-from .model import DeviceModel, Positives
+from .model import DeviceModel
 from .products import complex_product
 from .similarity import CLAMP
 
@@ -19,14 +17,6 @@ class Bilinear(DeviceModel):
     """The query is a product of the fixed entity and the relation, and the score one of it and the corrupted entity."""
 
     similarity = "dot"
-
-    def query(self, x: Positives) -> torch.Tensor:
-        """(B, entity_dim)."""
-        raise NotImplementedError
-
-    def of_query(self, x: Positives, gradient: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        """Gradients (fixed, relation), given d loss / d query."""
-        raise NotImplementedError
 
     def forward(self, x):
         query = self.query(x)

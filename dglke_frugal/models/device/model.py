@@ -55,6 +55,14 @@ class DeviceModel:
         self.shape, self.stream = shape, stream
         self.compare = SIMILARITIES[self.similarity](shape.gamma, stream)
 
+    def query(self, x: Positives) -> torch.Tensor:
+        """(B, entity_dim): what candidates in the corrupted entity's place are compared with."""
+        raise NotImplementedError
+
+    def of_query(self, x: Positives, gradient: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        """Gradients (fixed, relation), given d loss / d query."""
+        raise NotImplementedError
+
     def forward(self, x: Positives) -> Tuple[torch.Tensor, torch.Tensor, Any]:
         """Queries (B, entity_dim), scores of the positives (B,), and what `backward` needs again."""
         raise NotImplementedError

@@ -5,16 +5,20 @@ from .model import DeviceModel, Positives
 
 
 class _TransE(DeviceModel):
+    def query(self, x):
+        return x.fixed - x.relation if x.corrupt_head else x.fixed + x.relation
+
+    def of_query(self, x, gradient):
+        return gradient, -gradient if x.corrupt_head else gradient
+
     def _queries(self, x: Positives):
-        query = x.fixed - x.relation if x.corrupt_head else x.fixed + x.relation
+        query = self.query(x)
         # |h + r - t| is the distance from the query to the corrupted side, whichever that is.
         return query, query - x.corrupted
 
-    @staticmethod
-    def _spread(x: Positives, positive, query):
+    def _spread(self, x: Positives, positive, query):
         """positive: gradient of query - corrupted through the positive's score."""
-        fixed = query + positive
-        return fixed, (-fixed if x.corrupt_head else fixed), -positive
+        return (*self.of_query(x, query + positive), -positive)
 
 
 class TransEL2(_TransE):

@@ -17,7 +17,9 @@ class FullSoftmaxConfig:
     optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its
     softmax, rather than each having its own. label_smoothing: what of it goes to all entities alike.
-    relation_prediction: weight of the softmax over all relations of (head, ?, tail), 0 for none.
+    relation_prediction: weight of the softmax over all relations of (head, ?, tail), 0 for none. binary: whether each
+    entity has a cross-entropy of its own, rather than all a softmax. unit_entities: whether entity rows have length 1
+    after each step.
     """
 
     step: StepConfig
@@ -29,6 +31,8 @@ class FullSoftmaxConfig:
     kvsall: bool = False
     label_smoothing: float = 0.0
     relation_prediction: float = 0.0
+    binary: bool = False
+    unit_entities: bool = False
 
     @property
     def bound(self) -> float:
@@ -41,7 +45,8 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
     loss = config.loss
     return FullSoftmaxConfig(step, loss.optimizer, loss.regularizer, loss.entity_dropout, loss.relation_dropout,
                              config.run.seed or 0, loss.labels == "kvsall", loss.label_smoothing,
-                             loss.relation_prediction)
+                             loss.relation_prediction, loss.loss_genre == "BCE",
+                             config.model.normalize_entities)
 
 
 def _check_summed(config: TrainConfig) -> None:
@@ -60,6 +65,19 @@ def _check_summed(config: TrainConfig) -> None:
                          "--cache_size and --cache_ratio out")
 
 
+def _check_binary(config: TrainConfig) -> None:
+    loss = config.loss
+    if loss.labels != "kvsall":
+        raise InputError("--loss_genre BCE --neg_sample_size all asks for each entity whether it is an answer, and so "
+                         "needs all answers of a query; add --labels kvsall, or use --loss_genre Softmax")
+    for flag, given in (("--pairwise", loss.pairwise), ("-adv", loss.neg_adversarial_sampling)):
+        if given:
+            raise InputError(f"{flag} weighs sampled negatives, and --neg_sample_size all has none; leave it out")
+    if config.device.gpu[0] >= 0:
+        raise InputError("--loss_genre BCE --neg_sample_size all trains on the CPU so far; leave --gpu out, or use "
+                         "--loss_genre Softmax")
+
+
 def check_full_softmax(config: TrainConfig) -> None:
     """Raise InputError for flags that do not go together, and for what only a softmax over all entities has."""
     loss, device = config.loss, config.device
@@ -74,13 +92,18 @@ def check_full_softmax(config: TrainConfig) -> None:
             _check_summed(config)
         return
     model = config.model.model_name if config.model.is_own else find_model(config.model.model_name).name
-    if loss.loss_genre != "Softmax":
+    if loss.loss_genre not in ("Softmax", "BCE"):
         raise InputError(f"--neg_sample_size all does not go with --loss_genre {loss.loss_genre}; add "
                          "--loss_genre Softmax")
-    products = [each.name for each in MODELS if each.similarity == "dot"]  # whose scores are one product of matrices
-    if model not in products:
-        raise InputError("--neg_sample_size all is for scores that are one product of matrices, "
-                         f"{', '.join(products)}, and not for {model}; give a number of negatives")
+    if loss.loss_genre == "BCE":
+        _check_binary(config)
+    allowed = [each.name for each in MODELS if each.similarity != "own" and not each.projects]
+    if model not in allowed:
+        raise InputError(f"--neg_sample_size all is for {', '.join(allowed)}, and not for {model}; give a number of "
+                         "negatives")
+    if loss.relation_prediction and find_model(model).similarity != "dot":
+        raise InputError(f"--relation_prediction is of models whose scores are products, and not of {model}; leave it "
+                         "out")
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
     if config.model.in_halves:

@@ -20,6 +20,7 @@ from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.summed_updates import OptimizerRule
+from ..unit_rows import LEAST
 from .config import FullSoftmaxConfig
 from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
@@ -29,7 +30,7 @@ from .rounded_products import RoundedProducts, multiplies_halves
 from .table_softmax import TableSoftmax
 from .table_update import TableShape
 from .targets import OneAnswer
-from .tile_products import DeviceProducts, HostProducts
+from .tile_products import DISTANCES, DeviceProducts, HostProducts
 from .tiles import ROUNDED_MATMUL
 
 # Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
@@ -49,10 +50,15 @@ class FullSoftmax:
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
         on_cpu = device.torch_device.type == "cpu"
         self._matmul = "fp32" if on_cpu else matmul
-        self._products = HostProducts if on_cpu else products_on_device(matmul)
         step = config.step
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, device.stream)
+        distances = DISTANCES.get(self._model.similarity)
+        if distances:
+            self._matmul, self._products = "fp32", distances[not on_cpu]
+        else:
+            self._products = HostProducts if on_cpu else products_on_device(matmul)
+        self._offset = None if not config.binary else step.gamma if distances else 0.0
         self._relation_query = OuterQuery() if step.model == "RESCAL" else SwappedQuery(self._model)
         self._rule = OptimizerRule(config.optimizer, step.learning_rate, device)
         self._buffers: Dict[Tuple, _Buffers] = {}  # steps run one by one, so those of one shape share theirs
@@ -86,7 +92,7 @@ class FullSoftmax:
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
             return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop,
-                                beside_update)
+                                beside_update, self._offset)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
         of_relations = None
@@ -187,6 +193,9 @@ class FullSoftmax:
         _native.softmax_update_rows(entities, ends.shape[1], batch["entity_rows"], entity_count, sums,
                                     self._rule.native, self._device.stream)
         self._sums[3] += sum((amount for amount, _ in penalties), loss)
+        if self._config.unit_entities:
+            rows = entities[:, : ends.shape[1]]
+            rows.div_((rows * rows).sum(1, keepdim=True).sqrt_().clamp_(min=LEAST))
         if buffers.relations is None:
             beside.join()
 

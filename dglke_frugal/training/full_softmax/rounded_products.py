@@ -132,7 +132,7 @@ class RoundedProducts:
             QUERIES=len(slopes), STRIDE=table.stride(0), DIM=self._dim, ROWS=launch.rows, COLUMNS=launch.columns,
             DEPTH=launch.depth, STAGES=stages_on(self._device, launch.stages), num_warps=launch.warps)
 
-    def of_rows(self, slopes, out):
+    def of_rows(self, slopes, rows, out):
         """See HostProducts; to be multiplied by `gradient_unit`. Writes whole words of rows, which there is room for."""
         _multiply(_in_words(slopes, 1).t(), self._weighted.values[:, : self._dim], _in_words(out, 0))
 

@@ -54,6 +54,7 @@ class FullSoftmaxRun(TrainingRun):
             if reciprocal:  # steps of both directions ask for tails
                 queries = (queries[0].and_others(queries[1]),)
             targets = AllAnswers(device, queries, self.graph.n_entities,
-                                 self.config.model.relation_rows(self.graph.n_relations), full.label_smoothing)
+                                 self.config.model.relation_rows(self.graph.n_relations), full.label_smoothing,
+                                 full.binary)
         return DeviceStep(step, device, make_gradients=lambda step, device, sums: FullSoftmax(
             replace(full, step=step), device, sums, targets, self.config.device.matmul))

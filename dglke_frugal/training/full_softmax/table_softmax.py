@@ -1,6 +1,6 @@
-"""Cross-entropy of queries' softmax over all rows of a table, which is updated in passing.
+"""Cross-entropy of queries' softmax over all rows of a table, or of each row alone; the table is updated in passing.
 
-The table is met tile by tile, twice: for the sums of the softmax, and for the slopes of the scores, from which a tile's
+The table is met tile by tile: for the sums of the softmax, and then for the slopes of the scores, from which a tile's
 gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py). Rows of the
 batch have a gradient besides, which needs all tiles: theirs wait aside.
 
@@ -16,6 +16,7 @@ import torch
 
 from ... import _native
 from ...store.device import Device
+from .binary_slopes import binary_loss
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import tile_rows, updates_at_once, whole_words
@@ -37,11 +38,12 @@ class TableSoftmax:
     """
 
     def __init__(self, device: Device, matmul: str, products: type, shape: TableShape, rule: Tuple, bound: float = 0.0,
-                 drop: Optional[Drop] = None, beside_update: bool = False):
-        """products: HostProducts, DeviceProducts or RoundedProducts, for `matmul`. rule: as kernels take it. bound: of
+                 drop: Optional[Drop] = None, beside_update: bool = False, offset: Optional[float] = None):
+        """products: of tile_products or RoundedProducts, for `matmul`. rule: as kernels take it. bound: of
         scores, 0 for none. drop: dropout of the table's rows; None for none. beside_update: whether it meets its table
-        while another one is updated, behind which branches of that kind then wait."""
-        self._device, self._bound, self._drop = device, bound, drop
+        while another one is updated, behind which branches of that kind then wait. offset: of the scores of a binary
+        cross-entropy (binary_slopes.py), on the CPU; None for a softmax, which an offset does not change."""
+        self._device, self._bound, self._drop, self._offset = device, bound, drop, offset
         self._free_branch = partial(device.branch, fills_device=beside_update)
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
         self._tile, self._part = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats,
@@ -79,26 +81,27 @@ class TableSoftmax:
 
         targets: see targets.py. scale: (B,), of queries. weight: of the loss. Returns the loss's gradient by the query.
         """
-        products, stream = self._products, self._device.stream
+        products = self._products
         slope_scale = scale if weight == 1.0 else weight * scale
+        if self._offset is not None:
+            slope_scale = slope_scale / self._rows
         products.ask(self.query)
         self._branch.join()
         self._table_branch.join()
         self._branch = self._free_branch()
         self._branch.run(lambda: products.weigh(self.query, slope_scale))
-        largest, total, wanted = self._sums
-        for first, tile in self._tiles(table, step):
-            scores = self._score(tile, is_met=first == 0 and self._drop is None)
-            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream,
-                                     products.score_unit)
-        log_sum = torch.add(largest, total.log(), out=self._log_sum)
-        self._loss_branch = self._device.branch(fills_device=True)
-        self._loss_branch.run(lambda: self._lose(log_sum, wanted, scale))
+        log_sum = self._softmax_sums(table, targets, scale, step) if self._offset is None else None
         self._branch.join()
 
+        lost = 0.0
         for first, tile in self._tiles(table, step):
-            is_all = len(tile) == self._rows  # then its scores are still there
-            scores = self._scores[:, : len(tile)] if is_all else self._score(tile)
+            is_all = len(tile) == self._rows  # then a softmax has its scores already
+            scores = self._scores[:, : len(tile)]
+            if log_sum is None:
+                scores = self._score(tile).add_(self._offset)
+                lost = lost + binary_loss(scores, first, self._bound, targets)
+            elif not is_all:
+                scores = self._score(tile)
             slopes = products.slopes(scores, first, self._bound, targets, log_sum)
             products.add_to_query(slopes, self._of_query)
             if self._at_once:
@@ -110,11 +113,27 @@ class TableSoftmax:
             for begin in range(0, len(tile), self._part):
                 part = slice(begin, min(begin + self._part, len(tile)))
                 of_part = self._of_part[: part.stop - begin]
-                products.of_rows(slopes[:, part], of_part)
+                products.of_rows(slopes[:, part], tile[part], of_part)
                 if self._drop is not None:
                     self._drop(of_part, step, first + begin)
                 self._update.apply(table, first + begin, of_part, products.gradient_unit)
+        if log_sum is None:
+            self._loss_branch = self._device.branch()
+            self._loss = (lost.double() * scale / self._rows).sum()
         return self._of_query
+
+    def _softmax_sums(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor,
+                      step: torch.Tensor) -> torch.Tensor:
+        """(B,) the logarithm of each query's sum of e^score."""
+        products, (largest, total, wanted) = self._products, self._sums
+        for first, tile in self._tiles(table, step):
+            scores = self._score(tile, is_met=first == 0 and self._drop is None)
+            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, self._device.stream,
+                                     products.score_unit)
+        log_sum = torch.add(largest, total.log(), out=self._log_sum)
+        self._loss_branch = self._device.branch(fills_device=True)
+        self._loss_branch.run(lambda: self._lose(log_sum, wanted, scale))
+        return log_sum
 
     def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
         """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's

@@ -33,16 +33,18 @@ class AllAnswers:
     """KvsAll: a query's answers in the training triples have equal shares.
 
     With smoothing e > 0, labels y become (1 - e) y + 1 / entities before they are normalised, as LibKGE's do
-    (kge/job/train_KvsAll.py).
+    (kge/job/train_KvsAll.py). Those of a binary cross-entropy are not shares, and are not normalised.
     """
 
-    def __init__(self, device: Device, queries: Sequence[Queries], entities: int, relations: int, smoothing: float):
-        """queries: of tails, and of heads if steps ask for those. relations: rows of their table."""
-        self._entities, self._relations, self._smoothing = entities, relations, smoothing
+    def __init__(self, device: Device, queries: Sequence[Queries], entities: int, relations: int, smoothing: float,
+                 binary: bool = False):
+        """queries: of tails, and of heads if steps ask for those. relations: rows of their table. binary: whether
+        labels are those of a binary cross-entropy."""
+        self._entities, self._relations, self._smoothing, self._binary = entities, relations, smoothing, binary
         self._queries = [self._on_device(device, each) for each in queries]
 
     def _on_device(self, device: Device, queries: Queries) -> Tuple:
-        """key, offset and ids, and shares (Q,): of each answer of a query, and of every entity besides (None: of none).
+        """key, offset and ids, and labels (Q,): of each answer of a query, and of every entity besides (None: of none).
 
         They are here for all queries, so that a step only has to look its own up.
         """
@@ -53,12 +55,13 @@ class AllAnswers:
             for tensor, array in zip(tensors, queries):
                 tensor.copy_(torch.from_numpy(array))
             answers, kept = tensors[1].diff().float(), 1 - self._smoothing
-            if off is None:
+            if off is None and not self._binary:
                 on.copy_(1 / answers)
                 return
-            whole = 1 / (kept * answers + 1)
+            whole = torch.ones_like(answers) if self._binary else 1 / (kept * answers + 1)
             on.copy_(kept * whole)
-            off.copy_(whole / self._entities)
+            if off is not None:
+                off.copy_(whole / self._entities)
 
         device.submit(fill)
         return (*tensors, on, off)

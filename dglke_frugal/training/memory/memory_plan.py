@@ -309,8 +309,9 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
     scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
     positives, loss = config.batch.batch_size, config.loss
 
-    matmul = config.device.matmul if config.device.gpu[0] >= 0 else "fp32"
-    bound = find_model(config.model.model_name).bound
+    model = find_model(config.model.model_name)
+    distances, bound = model.similarity != "dot", model.bound
+    matmul = config.device.matmul if config.device.gpu[0] >= 0 and not distances else "fp32"
 
     def of_table(rows: int, dim: int, rate: float, in_batch: int) -> int:
         if flash_fits(matmul, rows, dim, loss.labels == "1vsall", bound, rate):
@@ -318,6 +319,8 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
         tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
         rounded = (tile.scores + 4 * positives) * dim // 2 if matmul == ROUNDED_MATMUL else 0
         held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
+        if distances:  # beside the scores, and a tile's rows as they are compared (full_softmax/tile_products.py)
+            held += 2 * positives * tile.scores + tile.scores * dim
         return positives * tile.scores + held + rows + rounded
 
     floats = of_table(graph.entities, dims.entity, loss.entity_dropout, 2 * positives)

@@ -1,0 +1,129 @@
+"""--preset auto: flags that follow from a graph's size, that go together, and that learn."""
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dglke_frugal.cli.main import main
+from dglke_frugal.cli.train import configuration
+from dglke_frugal.config import OPTIONS, TrainConfig, check
+from dglke_frugal.errors import InputError
+from dglke_frugal.presets.auto import RULES, Situation, auto_flags, auto_model, is_auto, rows_of_table
+from dglke_frugal.score_rule import score_rule_of_run
+from dglke_frugal.training.full_softmax.config import check_full_softmax
+
+NO_FLAGS = {"epochs", "batch_share", "decay"}  # they become others
+MODELS = ("ComplEx", "DistMult", "RESCAL", "SimplE", "RotatE", "TransE", "TransE_l1", "TransE_l2", "TransR")
+SIZES = {"nations": (14, 55, 1_386), "tiny": (5, 2, 9), "families": (198, 9, 4_196), "one relation": (600, 1, 4_453),
+         "fb15k-small": (1_649, 368, 11_397), "wn18rr": (40_943, 11, 86_835), "FB15k-237": (14_541, 237, 272_115),
+         "FB15k": (14_951, 1_345, 483_142), "wikikg2": (2_500_604, 535, 16_109_182)}
+GIVEN = ({}, {"gpu": [0]}, {"gpu": [0, 1]}, {"num_proc": 2}, {"neg_sample_size": 64},
+         {"neg_adversarial_sampling": True}, {"loss_genre": "Logsigmoid"}, {"loss_genre": "Hinge", "pairwise": True},
+         {"max_step": 3}, {"max_step": 0},
+         {"batch_size": 7}, {"valid": False}, {"eval_interval": 50}, {"row_dtype": "fp16"},
+         {"has_edge_importance": True}, {"hidden_dim": 16}, {"neg_deg_sample": True}, {"loss_genre": "BCE"},
+         {"neg_sample_size": "all"}, {"labels": "kvsall", "loss_genre": "BCE"})
+
+
+def flags_for(model, size, given=()):
+    return auto_flags(Situation(*SIZES[size], True, model, dict(given)))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_flags_go_together_for_every_size_and_with_flags_that_are_given(model):
+    for size, given in product(SIZES, GIVEN):
+        against_all = {**flags_for(model, size, given), **given}["neg_sample_size"] == "all"
+        if against_all and model == "TransR" or "labels" in given and not against_all:
+            continue  # refused, whatever the other flags are
+        found = {"model_name": model, **flags_for(model, size, given), **given}
+        found["score_rule"] = score_rule_of_run(model, found.get("score_rule"), False)
+        assert not set(found) - set(OPTIONS), size
+        config = TrainConfig.from_flags(found)
+        check(config)
+        check_full_softmax(config)
+        assert config.run.max_step >= 1 or given.get("max_step") == 0
+
+
+def test_no_given_flag_is_overridden_and_steps_follow_from_a_given_batch():
+    assert not set(flags_for("ComplEx", "families", {"lr": 0.5, "hidden_dim": 8})) & {"lr", "hidden_dim"}
+    steps = [flags_for("ComplEx", "families", {"batch_size": size})["max_step"] for size in (100, 200)]
+    assert steps[0] == pytest.approx(2 * steps[1], abs=2)
+
+
+def test_sizes_and_devices_decide():
+    assert flags_for("ComplEx", "families")["neg_sample_size"] == "all"
+    assert flags_for("ComplEx", "FB15k-237")["neg_sample_size"] == 2048
+    on_gpu = flags_for("ComplEx", "FB15k-237", {"gpu": [0]})
+    assert (on_gpu["neg_sample_size"], on_gpu["relation_prediction"], on_gpu["hidden_dim"]) == ("all", 4.0, 2000)
+    assert flags_for("ComplEx", "wn18rr", {"gpu": [0]})["relation_prediction"] == 0.05
+    assert flags_for("ComplEx", "wikikg2", {"gpu": [0]})["neg_sample_size"] == 256
+    assert flags_for("TransE", "one relation")["normalize_entities"] and "normalize_entities" not in flags_for(
+        "TransE", "families")
+    assert flags_for("RotatE", "families")["double_ent"] and len(flags_for("RotatE", "wn18rr")["lr_decay_at"]) == 2
+    assert "lr_decay_at" not in flags_for("RotatE", "wn18rr", {"num_proc": 2})
+
+
+def test_without_validation_triples_nothing_is_validated():
+    found = auto_flags(Situation(198, 9, 4_196, False, "ComplEx", {}))
+    assert not {"valid", "early_stop_patience", "eval_interval"} & set(found)
+
+
+def test_every_rule_is_of_flags_and_stands_on_the_page():
+    page = (Path(__file__).parents[2] / "docs" / "your-graph.md").read_text(encoding="utf-8")
+    assert all(set(rule.flags) <= set(OPTIONS) | NO_FLAGS and rule.why for rule in RULES)
+    missing = [row for row in rows_of_table() if f"| {' | '.join(row)} |" not in page]
+    assert not missing, "\n".join(f"| {' | '.join(row)} |" for row in rows_of_table())
+
+
+@pytest.mark.parametrize("preset, model", [("auto", None), ("auto/ComplEx", "ComplEx"), ("AUTO/rotate", "RotatE"),
+                                           ("auto/transe", "TransE"), ("auto/mine:Model", "mine:Model")])
+def test_names(preset, model):
+    assert is_auto(preset) and auto_model(preset) == model
+    assert not is_auto("wn18rr/complex") and not is_auto(None)
+
+
+def test_a_wrong_model_is_named():
+    with pytest.raises(InputError, match="auto/MODEL takes one of"):
+        auto_model("auto/complx")
+
+
+@pytest.fixture
+def circle(tmp_path, monkeypatch):
+    """Sixty entities on a circle, of which relations are neighbours at 1, 2 and 3 steps, in both directions."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    triples = np.array([(h, r, (h + step) % 60) for h in range(60) for r, step in enumerate((1, 2, 3, -1, -2, -3))])
+    random = np.random.default_rng(5)
+    random.shuffle(triples)
+    for name, part in (("train", triples[60:]), ("valid", triples[:30]), ("test", triples[30:60])):
+        (tmp_path / f"{name}.txt").write_text("".join(f"e{h}\tr{r}\te{t}\n" for h, r, t in part))
+    return ["--dataset", "circle", "--data_path", str(tmp_path), "--format", "raw_udd_hrt", "--data_files", "train.txt",
+            "valid.txt", "test.txt", "--save_path", str(tmp_path / "runs"), "--seed", "1"]
+
+
+@pytest.mark.parametrize("model", ["ComplEx", "DistMult", "RotatE", "TransE"])
+def test_it_learns_a_small_graph(circle, model, capsys, tmp_path):
+    main(["train", "--preset", f"auto/{model}", *circle, "--test"])
+    said = capsys.readouterr().out
+    assert f"--preset auto/{model} for 60 entities, 6 relations and 300 training triples: --model_name={model}" in said
+    found = json.loads(next((tmp_path / "runs").glob("*/result.json")).read_text())
+    chance = sum(1 / rank for rank in range(1, 61)) / 60
+    assert found["test"]["MRR"] > 2 * chance and found["best_validation"]
+
+
+def test_flags_of_the_command_line_go_before_the_preset_s(circle):
+    own, config = configuration(["--preset", "auto/RotatE", *circle, "--model_name", "ComplEx", "--neg_sample_size",
+                                 "16", "--lr", "0.25", "--max_step", "10"])
+    assert (config.model.model_name, config.batch.neg_sample_size, config.loss.lr) == ("ComplEx", 16, 0.25)
+    assert config.loss.neg_adversarial_sampling and config.loss.optimizer == "row_adagrad"
+    assert config.run.max_step == 10 and config.evaluation.eval_interval == 1
+
+
+def test_it_does_not_go_with_other_files_of_flags(circle, capsys, tmp_path):
+    (tmp_path / "flags.yaml").write_text("lr: 0.1\n")
+    with pytest.raises(InputError, match="--trainer dglke does not have; leave one of the two out"):
+        configuration(["--preset", "auto", *circle, "--trainer", "dglke"])
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "--preset", "auto/ComplEx", "--config", str(tmp_path / "flags.yaml"), *circle])
+    assert stopped.value.code == 2 and "--config cannot be used with --preset" in capsys.readouterr().err
