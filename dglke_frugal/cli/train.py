@@ -62,7 +62,10 @@ def configuration(argv):
 
     defaults = {name: each.default for name, each in flags.EVERY.items()}
     given = flags.given(argv)
-    files = _from_files(argparse.Namespace(**{**defaults, **given}), given)
+    first = argparse.Namespace(**{**defaults, **given})
+    if is_auto(first.preset):  # whose flags go by the graph
+        _find_data(first, given)
+    files = _from_files(first, given)
     asked = flags.given([*files, *argv]) if files else given
     own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
     _find_data(own, asked)
