@@ -17,7 +17,7 @@
 #include "kernels/check_plan.h"
 #include "optim/summed_update.h"
 #include "parallel/background.h"
-#include "random/philox.h"
+#include "random/start_numbers.h"
 #include "store/row_lookup.h"
 
 namespace frugal::bindings::lookup {
@@ -88,6 +88,15 @@ const std::int32_t* order_of(const Lookup& lookup, const std::optional<Order>& o
 void check_out(const Matrix& out, std::int64_t count, std::int64_t dim) {
   require(out.shape(0) == static_cast<std::size_t>(count) && out.shape(1) == static_cast<std::size_t>(dim),
           "the matrix must have one row per id and one column per dimension");
+}
+
+template <class Numbers>
+void fill_by_key(const Numbers& numbers, const Ids& keys, const Matrix& out) {
+  check_out(out, static_cast<std::int64_t>(keys.size()), static_cast<std::int64_t>(out.shape(1)));
+  const std::uint64_t dim = out.shape(1);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    numbers.fill(out.data() + i * dim, static_cast<std::uint64_t>(keys.data()[i]) * dim,
+                 static_cast<std::int64_t>(dim));
 }
 
 void check_step(const StepRows& rows, const Lookup& lookup) {
@@ -180,16 +189,17 @@ void bind(nb::module_& module) {
       "record_floats), which are set to what they held before.");
   module.def(
       "key_uniform",
-      [](const Ids& keys, const Matrix& out, float low, float high, std::uint64_t seed, std::uint64_t stream) {
-        check_out(out, static_cast<std::int64_t>(keys.size()), static_cast<std::int64_t>(out.shape(1)));
-        const std::uint64_t dim = out.shape(1);
-        const CounterUniform uniform(seed, stream);
-        for (std::size_t i = 0; i < keys.size(); ++i)
-          uniform.fill(out.data() + i * dim, static_cast<std::uint64_t>(keys.data()[i]) * dim,
-                       static_cast<std::int64_t>(dim), low, high);
+      [](const Ids& keys, const Matrix& out, float low, float high, std::uint64_t seed) {
+        fill_by_key(CounterUniform(seed, 0, low, high), keys, out);
       },
-      "keys"_a, "out"_a, "low"_a, "high"_a, "seed"_a, "stream"_a,
-      "out (n, dim) = the numbers that HostTable.init_uniform gives to rows `keys` (n,) int64.");
+      "keys"_a, "out"_a, "low"_a, "high"_a, "seed"_a,
+      "out (n, dim) = the numbers that HostTable.init_uniform with stream 0 gives to rows `keys` (n,) int64.");
+  module.def(
+      "key_normal",
+      [](const Ids& keys, const Matrix& out, float mean, float deviation, std::uint64_t seed) {
+        fill_by_key(CounterNormal(seed, 0, mean, deviation), keys, out);
+      },
+      "keys"_a, "out"_a, "mean"_a, "deviation"_a, "seed"_a, "The same for HostTable.init_normal.");
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {

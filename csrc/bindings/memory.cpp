@@ -141,22 +141,23 @@ void bind(nb::module_& module) {
           "(rows,) float32 view of the optimizer state.")
       .def(
           "init_uniform",
-          [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream) {
-            table.init_uniform(low, high, seed, stream);
-          },
-          "low"_a, "high"_a, "seed"_a, "stream"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "init_uniform",
           [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-             const ColumnRanges& ranges) {
-            table.init_uniform(low, high, seed, stream, whole_dim, ranges);
+             const ColumnRanges& ranges, std::int64_t first, std::int64_t count) {
+            table.init_uniform(low, high, seed, stream, {first, count, whole_dim, ranges});
           },
-          "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a, "ranges"_a,
-          nb::call_guard<nb::gil_scoped_release>(),
-          "The same for some columns of rows that are whole_dim long: ranges (first, count), one behind the other.")
-      .def("init_normal", &HostTable::init_normal, "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0,
-           "ranges"_a = ColumnRanges{}, nb::call_guard<nb::gil_scoped_release>(),
-           "Normal numbers of mean 0; for some columns as init_uniform.")
+          "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0, "ranges"_a = ColumnRanges{}, "first"_a = 0,
+          "count"_a = -1, nb::call_guard<nb::gil_scoped_release>(),
+          "Sets `count` rows from `first` on, all if not given, to uniform numbers, and their state to 0. whole_dim: "
+          "this table has some columns of rows that are so long: ranges (first, count), one behind the other.")
+      .def(
+          "init_normal",
+          [](HostTable& table, float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
+             const ColumnRanges& ranges, float mean, std::int64_t first, std::int64_t count) {
+            table.init_normal(mean, deviation, seed, stream, {first, count, whole_dim, ranges});
+          },
+          "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0, "ranges"_a = ColumnRanges{}, "mean"_a = 0.0f,
+          "first"_a = 0, "count"_a = -1, nb::call_guard<nb::gil_scoped_release>(),
+          "Normal numbers, otherwise as init_uniform.")
       .def(
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {

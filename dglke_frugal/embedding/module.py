@@ -77,7 +77,8 @@ class Embedding(nn.Module):
         customized; rows that had to go are handed out by take_evicted if keep_evicted. Keys come in only with lookups
         that train; others read what a new key would begin with.
 
-        padding_idx: an id that reads zeros and is never updated. init, seed: start values, see dglke_frugal.embedding.
+        padding_idx: an id that reads zeros and is never updated. init, seed: start values: Normal, Uniform, Xavier or Constant of dglke_frugal.embedding, or a
+        function like those of torch.nn.init, which gets 65,536 rows at a time.
         shared: see `attach`.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
@@ -107,7 +108,8 @@ class Embedding(nn.Module):
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
-        self._init, self._seed = init, seed
+        self._init = init.of_table(num_embeddings, embedding_dim) if isinstance(init, start.Xavier) else init
+        self._seed = seed
         if isinstance(device, (str, torch.device)):
             device = torch.device(device)
             if device.type not in ("cpu", "cuda"):
@@ -118,7 +120,7 @@ class Embedding(nn.Module):
             raise ValueError("rows by key are for one process; share a table of rows by number")
         self._table = Table(num_embeddings, embedding_dim, optimizer, cache, device, shared,
                             0 if keys is None else KeyTable.BYTES_PER_ROW)
-        self._keys = None if keys is None else KeyTable(capacity, policy, init, seed, keep_evicted)
+        self._keys = None if keys is None else KeyTable(capacity, policy, self._init, seed, keep_evicted)
         self.handle = nn.Parameter(torch.zeros(1, device=self._table.torch_device))
         if shared is None:
             self.reset_parameters()
