@@ -15,7 +15,7 @@
 
 #include "bindings/bindings.h"
 #include "kernels/check_plan.h"
-#include "optim/summed_update.h"
+#include "kernels/cpu/summed_update.h"
 #include "parallel/background.h"
 #include "random/start_numbers.h"
 #include "store/row_lookup.h"
@@ -115,13 +115,19 @@ void bind(nb::module_& module) {
                                       "csrc/optim/summed_update.h.")
       .def(
           "__init__",
-          [](SummedUpdate* self, const std::string& optimizer, float learning_rate, float epsilon) {
-            new (self) SummedUpdate({optimizer_named(optimizer), learning_rate, epsilon});
+          [](SummedUpdate* self, const std::string& optimizer) {
+            new (self) SummedUpdate(optimizer_named(optimizer));
           },
-          "optimizer"_a, "learning_rate"_a, "epsilon"_a = 0.0f, "optimizer: sgd, rowwise_adagrad or adagrad.")
+          "optimizer"_a, "optimizer: sgd, rowwise_adagrad, adagrad, adam or rowwise_adam.")
+      .def("next", &SummedUpdate::next, "learning_rate"_a, "epsilon"_a = 0.0f, "largest_norm"_a = 0.0f,
+           "beta1"_a = 0.0, "beta2"_a = 0.0,
+           "Before each update: its rates. largest_norm: of a row's sum of gradients, 0 for any. beta1, beta2: Adam's.")
+      .def("keep", &SummedUpdate::keep, "steps"_a,
+           "Where several ranks train: keep the rates of the last `steps` steps, for flush threads.")
       .def_prop_rw(
-          "learning_rate", [](const SummedUpdate& self) { return self.rule().learning_rate; },
-          &SummedUpdate::set_learning_rate)
+          "skips", [](const SummedUpdate& self) { return self.rule().skips; }, &SummedUpdate::set_skips,
+          "Whether rows leave steps as they are, until this is taken back.")
+      .def_prop_rw("updates", &SummedUpdate::updates, &SummedUpdate::set_updates, "How many there have been.")
       .def(
           "state_floats", [](const SummedUpdate& self, std::int64_t dim) { return self.rule().state_floats(dim); },
           "dim"_a, "Floats of state behind a row of `dim` floats.");

@@ -24,6 +24,7 @@ from .loss_scaling import scaler_of_backward, unscaled
 from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
+UPDATES = "optimizer_updates"  # how many the table has had, in its state_dict and files
 Method = TypeVar("Method", bound=Callable)
 
 
@@ -239,16 +240,13 @@ class Embedding(nn.Module):
 
     @property
     def learning_rate(self) -> float:
-        """Of the optimizer; may be set between steps, and counts for gradients that arrive afterwards."""
-        return self._table.rule.learning_rate
+        """Of the optimizer, and so of all tables that have the same one; may be set between steps, and counts for
+        gradients that arrive afterwards."""
+        return self._table.optimizer.lr
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        if self._ranks > 1:
-            raise ValueError("the learning rate of several ranks stays what it was")
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"a learning rate is a number of at least 0, not {value}")
-        self._table.rule.learning_rate = value
+        self._table.optimizer.lr = value
 
     @property
     @one_thread_at_a_time
@@ -268,6 +266,7 @@ class Embedding(nn.Module):
         else:
             self.discard_prefetched()
             self._keys.clear()  # rows begin with their keys
+        self._table.rule.updates = 0
         self._table.rewritten()
 
     @one_thread_at_a_time
@@ -287,7 +286,7 @@ class Embedding(nn.Module):
         """Read what `save` wrote; a .npy file sets the state to 0. Raises InputError, with nothing changed."""
         self._table.check_alone("load")
         self._table.drain()
-        files.load(path, self._table.rows, self._restore if self._keys is not None else None)
+        files.load(path, self._table.rows, self._restore)
         self._table.rewritten()
 
     @one_thread_at_a_time
@@ -392,7 +391,9 @@ class Embedding(nn.Module):
                 gradients = gradients.to(torch.float32).contiguous()
             scaler = scaler_of_backward() or ticket.scaler
             if scaler is not None:
-                gradients = unscaled(gradients, scaler, self)
+                gradients, finite = unscaled(gradients, scaler, self)
+                if table.optimizer.counts_updates and not finite:
+                    return table.drop(ticket)  # Adam moves rows even if their gradient is zero
             elif self.check_finite and not torch.isfinite(gradients).all():
                 raise FloatingPointError(self._not_finite(ticket, gradients, order))
             if self._keys is not None and not table.is_open(ticket):
@@ -418,15 +419,21 @@ class Embedding(nn.Module):
 
     def _saved_beside(self) -> Dict[str, np.ndarray]:
         """Arrays that belong to the table besides its records, by name."""
-        if self._keys is None:
-            return {}
-        return self._keys.saved()
+        beside = {} if self._keys is None else self._keys.saved()
+        if self._table.optimizer.counts_updates:
+            beside[UPDATES] = np.array([self._table.rule.updates])
+        return beside
 
     def _restore(self, beside: Dict[str, np.ndarray]) -> None:
-        """Take back what _saved_beside gave."""
+        """Take back what _saved_beside gave. The optimizer begins to count where there is no count: the rows are those
+        of a table without its state. Raises ValueError, with nothing changed."""
+        updates = np.asarray(beside.get(UPDATES, [0]))
+        if updates.shape != (1,) or not np.issubdtype(updates.dtype, np.integer) or updates[0] < 0:
+            raise ValueError(f"{UPDATES} is one whole number of at least 0, not {updates!r}")
         if self._keys is not None:
             self._keys.restore(beside)
             self._table.discard_prefetched()
+        self._table.rule.updates = int(updates[0])
 
     @one_thread_at_a_time
     def __deepcopy__(self, memo: Dict) -> "Embedding":
@@ -484,7 +491,7 @@ class Embedding(nn.Module):
         others[prefix + "handle"] = self.handle
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         found = {name: state_dict[prefix + name] for name in ours if prefix + name in state_dict}
-        missing = [prefix + name for name in ("weight", *beside) if name not in found]
+        missing = [prefix + name for name in ("weight", *beside) if name not in found and name != UPDATES]
         if missing:
             missing_keys.extend(missing)
             return
@@ -499,9 +506,9 @@ class Embedding(nn.Module):
                                   f"{(rows.rows, shapes[name])}: use the sizes and the optimizer it was saved with")
                 return
         try:
-            self._restore({name: found[name].numpy(force=True) for name in beside})
+            self._restore({name: found[name].numpy(force=True) for name in beside if name in found})
         except ValueError as error:
-            error_msgs.append(f"{prefix}keys: {error}")
+            error_msgs.append(f"{prefix[:-1] or 'the table'}: {error}")
             return
         self._table.drain()
         records = torch.from_numpy(rows.records)

@@ -210,7 +210,11 @@ class DeviceExecutor(RankExecutor):
         self._end(sum_up)
 
     def skip(self):
-        self._end(self._turn.sums.zero_)  # which moves nothing
+        self.rule.skips = True
+        try:
+            self._end(no_op)
+        finally:
+            self.rule.skips = False
 
     def _end(self, sum_up: Callable[[], object]) -> None:
         """sum_up: in submitted work, sets the sums of the running step."""
