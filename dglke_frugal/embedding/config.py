@@ -17,8 +17,8 @@ class CacheConfig:
     on the CPU the table in place, on a GPU all of it in the GPU's memory. flush_threads: for updates on their way home.
     host_read: "uva", "copy" or "auto", see docs/store.md. direct: whether a GPU stores updates into host rows itself.
     max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if not given, and a larger
-    one makes a larger engine. ranks: processes of this machine that train the table together, on the CPU; they need
-    max_rows.
+    one makes a larger engine. ranks: processes of this machine that train the table together, on the CPU or with a GPU
+    each; they need max_rows.
     """
 
     cache_ratio: float = 0.05

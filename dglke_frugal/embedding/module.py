@@ -133,7 +133,8 @@ class Embedding(nn.Module):
 
         address: that module's `address`, sent here. optimizer and cache: as there. settings: as for Embedding.
         In each step every rank makes one lookup and takes its gradient; gradients that several ranks have for a row are
-        added in the order of ranks, and the row is updated once. Reads without gradient, `weight`, `state_dict`, `save`
+        added in the order of ranks, and the row is updated once. A lookup that gets no gradient has one of zeros, by which
+        Adam moves rows. All ranks change the learning rate alike. Reads without gradient, `weight`, `state_dict`, `save`
         and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
         """
         return cls(address.rows, address.dim, optimizer, cache=cache, shared=SharedTable(address, rank), **settings)

@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..optim import RowOptimizer
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flush_config import FlushConfig, StoreAddress
-from ..store.flushing import AttachedRows, FlushedRows, PlainRows
+from ..store.flushing import AttachedRows, FlushedRows, PlainRows, RankRows
 from ..store.request import Request
 from ..store.row_bytes import padded_bytes
 from .config import CacheConfig
@@ -116,10 +116,10 @@ class Table:
         self.optimizer, self._cache, self._shared, self._beside = optimizer, cache, shared, beside
         self.rule = optimizer.native()
         self._work_on(device)
-        if self._config.ranks > 1 and device != torch.device("cpu"):
-            raise ValueError("several ranks train one table on the CPU only; use one process for a GPU")
         if shared is not None:
             at = shared.address
+            if (at.flushing.host_read == "auto") != (device == torch.device("cpu")):
+                raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of device")
             self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
         else:
             self._check_memory(rows, dim)
@@ -185,7 +185,7 @@ class Table:
     def move(self, device: torch.device) -> None:
         """Work on another device from now on; the host table stays where it is."""
         if self._config.ranks > 1:
-            raise RuntimeError("a table that several ranks train stays on the CPU")
+            raise RuntimeError("a table that several ranks train stays where it was made; give each its device then")
         self.drain()
         self.stop()
         self._work_on(device)
@@ -422,38 +422,44 @@ class Table:
 
     def _make_executor(self) -> Executor:
         config, rows = self._config, self.rows
+        device = None if self._device == torch.device("cpu") else self._device_to_work()
         if self._shared is not None:
-            flushed = AttachedRows(rows, self._shared.address, self._shared.rank)
+            flushed = AttachedRows(rows, self._shared.address, self._shared.rank, device)
             self._max_rows = flushed.address.flushing.max_rows_per_step
-            return EngineExecutor(rows, self.rule, flushed)
+            return self._executor_of(flushed, device)
         if self._in_place:
             return TableExecutor(rows, self.rule)
-        device = None if self._device == torch.device("cpu") else self._device_to_work()
         if config.flush == "none":
             ranked = PlainRows(rows, device)
         else:
             ranked = FlushedRows(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device,
                                  self.rule)
+        return self._executor_of(ranked, device)
+
+    def _executor_of(self, ranked: RankRows, device) -> Executor:
         if device is None:
-            return EngineExecutor(rows, self.rule, ranked)
+            return EngineExecutor(self.rows, self.rule, ranked)
         from ..store.device_executor import DeviceExecutor
 
-        return DeviceExecutor(rows, self.rule, ranked, config.lookahead, self._max_rows)
+        config = self._config
+        return DeviceExecutor(self.rows, self.rule, ranked, config.lookahead, self._max_rows, config.ranks)
 
     def _flush_config(self) -> FlushConfig:
         config, rows, staging = self._config, self.rows, 0
         slots = min(rows.rows, int(rows.rows * config.cache_ratio))
-        direct = config.direct and config.flush == "p2f" and self._device != torch.device("cpu")
+        on_cpu = self._device == torch.device("cpu")
+        direct = config.direct and config.flush == "p2f" and not on_cpu and config.ranks == 1
         if config.ranks > 1:
             self._max_rows = min(rows.rows, config.max_rows)
             # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
             records = 2 * (self._max_rows + min(slots, config.ranks * self._max_rows)) + 8 * self._max_rows
             staging = records * rows.stride * 4
-            self.rule.keep(8 * (config.lookahead + 2))  # twice the steps that an engine can have under way
+            self.rule.keep(8 * (config.lookahead + 8))  # twice the steps that an engine can have under way
         return FlushConfig(
             max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
             mode=config.flush, lookahead=config.lookahead, flush_threads=config.flush_threads, slots=slots,
-            policy=config.policy, value_path="host_row" if direct else "staging", host_read=config.host_read,
+            policy=config.policy, value_path="host_row" if direct else "staging",
+            host_read="auto" if on_cpu else config.host_read,
             staging_bytes=staging)
 
     def _hot_rows(self):

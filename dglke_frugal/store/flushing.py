@@ -27,7 +27,7 @@ class RankRows:
     flushes = True
 
     steps: Any
-    address: StoreAddress
+    address: Optional[StoreAddress] = None
 
     def _make_steps(self, table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None, exchange=None) -> None:

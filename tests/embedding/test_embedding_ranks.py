@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from devices import make_device
 
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
@@ -36,9 +37,9 @@ def train(module, rank, ahead):
             values.backward(noise(step, rank, values.shape) + values.detach())
 
 
-def other_rank(address, rank, name, cache, ahead, results):
+def other_rank(address, rank, name, cache, ahead, results, device="cpu"):
     try:
-        module = Embedding.attach(address, rank, copy.deepcopy(OPTIMIZERS[name]), cache)
+        module = Embedding.attach(address, rank, copy.deepcopy(OPTIMIZERS[name]), cache, device=device)
         train(module, rank, ahead)
         seen = module.weight.clone().numpy()
         module.close()
@@ -55,7 +56,8 @@ def in_order(weight, optimizer, ranks):
         plain.optimizer = with_rate(optimizer, 0.1 / (1 + step))
         ids = [batch(step, rank) for rank in range(ranks)]
         gradients = [noise(step, rank, (len(ids[rank]), DIM)) + plain.read(ids[rank]) for rank in range(ranks)]
-        if step == 7:
+        if step == 7:  # a gradient of zeros, when the next lookup ends the step
+            plain.optimizer = with_rate(optimizer, 0.1 / (2 + step))
             gradients = [torch.zeros_like(gradient) for gradient in gradients]
         rows, sums = [], []
         for own, gradient in zip(ids, gradients):
@@ -101,6 +103,37 @@ def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, process
     for other in others:
         other.join(60)
         assert not other.is_alive()
+
+
+@pytest.mark.parametrize("ranks, name, kinds, settings, ahead", [
+    (2, "SGD", ["cpu", "cpu"], {"cache_ratio": 0.0}, 0),
+    (2, "RowwiseAdagrad", ["queued", "queued"], {"cache_ratio": 0.3}, 3),
+    (3, "Adam", ["queued", "cpu", "queued"], {"cache_ratio": 0.5, "cache_policy": "lfu", "host_read": "copy"}, 2),
+    (2, "Adagrad", ["queued", "queued"], {"cache_ratio": 0.3, "flush": "sync", "host_read": "uva"}, 1),
+    (4, "RowwiseAdam", ["queued"] * 4, {"cache_ratio": 1.0, "hot_ids": range(ROWS), "lookahead": 2}, 5)])
+def test_ranks_with_a_device_each_train_the_table_of_one_loop(ranks, name, kinds, settings, ahead):
+    """Rows cross between devices through host memory, by flush threads."""
+    cache = CacheConfig(ranks=ranks, max_rows=SIZE, **settings)
+    module = Embedding(ROWS, DIM, copy.deepcopy(OPTIMIZERS[name]), cache=cache, init=Uniform(-1, 1),
+                       device=make_device(kinds[0]))
+    plain = in_order(module.weight.clone(), OPTIMIZERS[name], ranks)
+    results = queue.Queue()
+    with pytest.raises(ValueError, match="all ranks of a table"):
+        Embedding.attach(module.address, 1, optim.SGD(0.1), cache)
+    others = [threading.Thread(target=other_rank, daemon=True, args=(
+        module.address, rank, name, cache, ahead, results, make_device(kinds[rank]))) for rank in range(1, ranks)]
+    for other in others:
+        other.start()
+    train(module, 0, ahead)
+    trained = {key: values.clone() for key, values in module.state_dict().items()}
+    module.close()
+    np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
+    if name != "SGD":
+        np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
+    for _ in others:
+        rank, seen = results.get(timeout=180)
+        assert not isinstance(seen, str), (rank, seen)
+        np.testing.assert_array_equal(seen, plain.weight)
 
 
 def test_what_ranks_cannot_do_is_refused_in_a_sentence():
