@@ -4,14 +4,16 @@ from __future__ import annotations
 import copy
 import functools
 import os
+from dataclasses import replace
 from typing import Callable, Dict, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from .. import _native
-from ..errors import first_line
+from ..errors import InputError, first_line
 from ..optim import RowOptimizer
 from ..store.flush_config import StoreAddress
 from ..store.request import Request
@@ -138,6 +140,37 @@ class Embedding(nn.Module):
         and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
         """
         return cls(address.rows, address.dim, optimizer, cache=cache, shared=SharedTable(address, rank), **settings)
+
+    @classmethod
+    def distributed(cls, num_embeddings: int, embedding_dim: int, optimizer: RowOptimizer, *, max_rows: int,
+                    cache: Optional[CacheConfig] = None, group: Optional[object] = None, **settings) -> "Embedding":
+        """One table of all processes of torch.distributed's group, which all make this call, on one machine.
+
+        The first process makes the table, and the others `attach` to it. max_rows: the most distinct ids of one process
+        in one lookup. group: the default one if not given. settings: as for Embedding; each process gives its own
+        device. A group of one process gets an ordinary table. Raises what the first process raises, and InputError if
+        the processes are on several machines.
+        """
+        ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+        cache = replace(cache or CacheConfig(), max_rows=max_rows, ranks=ranks)
+        if ranks == 1:
+            return cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)
+        hosts = [None] * ranks
+        dist.all_gather_object(hosts, os.uname().nodename, group)
+        if len(set(hosts)) > 1:
+            raise InputError(f"an Embedding is shared by processes of one machine, and these are on "
+                             f"{', '.join(sorted(set(hosts)))}; start them all on one with torchrun --nnodes 1")
+        table, found = None, [None]
+        if rank == 0:
+            try:
+                table = cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)
+                found = [table.address]
+            except Exception as error:  # for all, since the others wait
+                found = [error]
+        dist.broadcast_object_list(found, dist.get_global_rank(group or dist.group.WORLD, 0), group)
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return table or cls.attach(found[0], rank, optimizer, cache, **settings)
 
     @property
     @one_thread_at_a_time
