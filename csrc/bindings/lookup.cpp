@@ -138,7 +138,7 @@ void bind(nb::module_& module) {
           "__init__",
           [](Lookup* self, const Ids& ids, std::int64_t rows) {
             const nb::gil_scoped_release release;
-            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows);
+            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, true);
           },
           "ids"_a, "rows"_a)
       .def("__len__", &Lookup::count)
@@ -206,6 +206,20 @@ void bind(nb::module_& module) {
         fill_by_key(CounterNormal(seed, 0, mean, deviation), keys, out);
       },
       "keys"_a, "out"_a, "mean"_a, "deviation"_a, "seed"_a, "The same for HostTable.init_normal.");
+  module.def(
+      "check_ids",
+      [](const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& ids, std::int64_t padding) {
+        const nb::gil_scoped_release release;
+        std::int64_t* const id = ids.data();
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+          if (id[i] < 0)
+            throw std::out_of_range("id " + std::to_string(id[i]) + " at position " + std::to_string(i) +
+                                    " is negative");
+          if (id[i] == padding) id[i] = kNoRow;
+        }
+      },
+      "ids"_a, "padding"_a,
+      "Sets those of ids (n,) int64 that are `padding`, NO_ROW for none, to NO_ROW. IndexError for one below 0.");
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {

@@ -345,8 +345,8 @@ class Embedding(nn.Module):
                                "discard_prefetched() first")
 
     def _request(self, flat: np.ndarray) -> Request:
-        if self.padding_idx is not None:
-            flat = np.where(flat == self.padding_idx, _native.NO_ROW, flat)
+        """Of ids as `_flat` gives them. Raises IndexError for a negative one."""
+        _native.check_ids(flat, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
         return Request(flat, self.num_embeddings)
 
     def _flat(self, ids: torch.Tensor) -> np.ndarray:
@@ -354,14 +354,10 @@ class Embedding(nn.Module):
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
         try:
-            flat = np.array(ids.numpy(force=True).reshape(-1), np.int64)
+            return np.array(ids.numpy(force=True).reshape(-1), np.int64)
         except RuntimeError as error:
             raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it "
                                "outside of torch.vmap, torch.func and torch.export") from error
-        if self._keys is None and len(flat) and flat.min() < 0:
-            position = int((flat < 0).argmax())
-            raise IndexError(f"id {flat[position]} at position {position} is negative")
-        return flat
 
     @staticmethod
     def _scores(ids: torch.Tensor, scores: Optional[torch.Tensor]) -> Optional[np.ndarray]:
