@@ -10,8 +10,8 @@ updates that the table has had, this one included:
                      w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
     RowwiseAdam      the same with v += (1 - b2) (mean(g * g) - v), one v per row
 
-SGD and Adagrad are torch's for sparse gradients. Adam is torch.optim.Adam for the rows that a step uses; the others stay
-as they are, as with torch.optim.SparseAdam. The row-wise ones are those of DLRM and FBGEMM.
+SGD and Adagrad are torch's for sparse gradients. Adam is torch.optim.Adam for the rows that a step uses; the others
+stay as they are, as with torch.optim.SparseAdam. The row-wise ones are those of DLRM and FBGEMM.
 All numbers of rows are float32, operations are in the order written and rounded one by one, on CPU and GPU alike.
 
 Each is a torch.optim.Optimizer whose `step` has nothing to do, since rows are updated in backward. One may be for

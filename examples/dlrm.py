@@ -109,7 +109,7 @@ def auc(labels, scores):
 
 
 def train(model, embedding, batches, lr=0.1, lookahead=10, processes=1):
-    """Train on batches (ids, dense, label) once, with the mean loss of the batches that the processes have at a time."""
+    """Train on batches (ids, dense, label) once, by the mean loss of the batches that the processes have at a time."""
     layers = DistributedDataParallel(model) if processes > 1 else model
     step = DenseStep(lambda rows, dense, label: loss_of(layers(rows, dense), label),
                      torch.optim.SGD(model.parameters(), lr), graphs=processes == 1)
@@ -163,7 +163,7 @@ def main():
     model = DLRM(batches[0][1].shape[1], batches[0][0].shape[1]).to(args.device)
     rounds = (len(batches) - last) // processes  # in which each process has a batch
     train(model, embedding, batches[process : rounds * processes : processes], processes=processes)
-    measured = evaluate(model, embedding, batches[-last:])  # by each process, since reads of a shared table wait for all
+    measured = evaluate(model, embedding, batches[-last:])  # by each process: reads of a shared table wait for all
     if process == 0:
         print(measured)
     embedding.close()

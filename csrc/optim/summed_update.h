@@ -5,7 +5,7 @@
 //   SGD              w -= lr * g
 //   row-wise Adagrad s += mean(g * g), one s per row (mean_square.h has its order);  w -= lr * g / (sqrt(s) + eps)
 //   Adagrad          s += g * g, one s per element;                                  w -= lr * g / (sqrt(s) + eps)
-//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in step t = 1, 2, ...
+//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in update t, from 1,
 //                    w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //   row-wise Adam    the same with v += (1 - b2) (mean(g * g) - v), one v per row, which lies behind the row's m
 // Before all else, where there is a largest norm: g *= norm / |g| if |g| is larger.
@@ -28,7 +28,7 @@ struct UpdateRule {
   Optimizer optimizer = Optimizer::kSgd;
   float learning_rate = 0.0f;
   float epsilon = 0.0f;
-  // Adam, where a step's number is known to a device alone: (2,) `corrected_rate` and `root_rate`, where the kernel runs.
+  // Adam, where a device alone knows the step's number: (2,) `corrected_rate` and `root_rate`, where the kernel runs.
   const float* corrections = nullptr;
   // (1,) there, too: by what a kernel multiplies the sums that it is given. Null: by nothing.
   const float* unit = nullptr;

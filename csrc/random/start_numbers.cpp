@@ -75,7 +75,7 @@ inline SineCosine sine_cosine_of_quarters(double quarter) {
                           z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11)))));
   const double half = 0.5 * z, near = 1.0 - half;
   const double cosine = near + (((1.0 - near) - half) + z * cosine_rest);
-  // The whole number is in the low bits of `rounded`. Without branches, which would keep lanes from running side by side.
+  // The whole number is in the low bits of `rounded`. A branch would keep lanes from running side by side.
   const auto turns = std::bit_cast<std::uint64_t>(rounded), odd = 0 - (turns & 1);
   const auto sines = std::bit_cast<std::uint64_t>(sine), cosines = std::bit_cast<std::uint64_t>(cosine);
   const auto swapped = (sines ^ cosines) & odd;

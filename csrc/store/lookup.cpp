@@ -132,8 +132,7 @@ Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, b
 
   // The first bucket of a task: tasks have about equally many entries.
   const auto first_bucket = [&](std::int64_t task) {
-    const auto wanted = static_cast<std::uint32_t>(static_cast<std::uint64_t>(total) * static_cast<std::uint64_t>(task) /
-                                                   static_cast<std::uint64_t>(tasks));
+    const auto wanted = static_cast<std::uint32_t>(std::int64_t{total} * task / tasks);
     return task == tasks ? buckets
                          : static_cast<std::size_t>(std::lower_bound(begins.begin(), begins.end() - 1, wanted) -
                                                     begins.begin());

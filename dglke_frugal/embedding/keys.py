@@ -84,8 +84,8 @@ class KeyTable:
         if policy not in SCORE_POLICIES:
             raise ValueError(f"there is no policy called {policy!r} for keys; there are {', '.join(SCORE_POLICIES)}")
         if not isinstance(init, BY_KEY):
-            raise ValueError("rows by key begin with numbers that depend on the key: init is Uniform, Normal, Xavier or "
-                             "Constant of dglke_frugal.embedding")
+            raise ValueError("rows by key begin with numbers that depend on the key: init is Uniform, Normal, Xavier "
+                             "or Constant of dglke_frugal.embedding")
         self.policy, self._init, self._seed = policy, init, seed
         self._capacity, self._keep = capacity, keep_evicted
         self._births = np.zeros(capacity, np.uint32)  # by place

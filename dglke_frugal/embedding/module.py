@@ -80,8 +80,8 @@ class Embedding(nn.Module):
         customized; rows that had to go are handed out by take_evicted if keep_evicted. Keys come in only with lookups
         that train; others read what a new key would begin with.
 
-        padding_idx: an id that reads zeros and is never updated. init, seed: start values: Normal, Uniform, Xavier or Constant of dglke_frugal.embedding, or a
-        function like those of torch.nn.init, which gets 65,536 rows at a time.
+        padding_idx: an id that reads zeros and is never updated. init, seed: start values: Normal, Uniform, Xavier or
+        Constant of dglke_frugal.embedding, or a function like those of torch.nn.init, which gets 65,536 rows at a time.
         shared: see `attach`.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
@@ -135,9 +135,9 @@ class Embedding(nn.Module):
 
         address: that module's `address`, sent here. optimizer and cache: as there. settings: as for Embedding.
         In each step every rank makes one lookup and takes its gradient; gradients that several ranks have for a row are
-        added in the order of ranks, and the row is updated once. A lookup that gets no gradient has one of zeros, by which
-        Adam moves rows. All ranks change the learning rate alike. Reads without gradient, `weight`, `state_dict`, `save`
-        and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
+        added in the order of ranks, and the row is updated once. A lookup that gets no gradient has one of zeros, by
+        which Adam moves rows. All ranks change the learning rate alike. Reads without gradient, `weight`, `state_dict`,
+        `save` and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
         """
         return cls(address.rows, address.dim, optimizer, cache=cache, shared=SharedTable(address, rank), **settings)
 

@@ -119,7 +119,8 @@ class Table:
         if shared is not None:
             at = shared.address
             if (at.flushing.host_read == "auto") != (device == torch.device("cpu")):
-                raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of device")
+                raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of "
+                                 "device")
             self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
         else:
             self._check_memory(rows, dim)

@@ -1,4 +1,4 @@
-"""What each process of test_distributed.py runs, with torchrun's environment: prints its results as one line of JSON."""
+"""What each process of test_distributed.py runs, with torchrun's environment: prints its results as a line of JSON."""
 import hashlib
 import json
 import sys

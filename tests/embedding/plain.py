@@ -52,8 +52,9 @@ class PlainTable:
             mean, second = state[:dim], state[dim:]
             mean += f32(1 - beta1) * (gradient - mean)
             second += f32(1 - beta2) * ((gradient * gradient if isinstance(optimizer, optim.Adam) else square) - second)
+            rate = f32(optimizer.lr / (1 - beta1**self.updates))
             root = f32(1 / math.sqrt(1 - beta2**self.updates))
-            weight -= f32(optimizer.lr / (1 - beta1**self.updates)) * mean / (np.sqrt(second) * root + f32(optimizer.eps))
+            weight -= rate * mean / (np.sqrt(second) * root + f32(optimizer.eps))
             return
         step = f32(-optimizer.lr) * gradient
         if isinstance(optimizer, optim.SGD):
