@@ -5,7 +5,7 @@
 //   SGD              w -= lr * g
 //   row-wise Adagrad s += mean(g * g), one s per row (mean_square.h has its order);  w -= lr * g / (sqrt(s) + eps)
 //   Adagrad          s += g * g, one s per element;                                  w -= lr * g / (sqrt(s) + eps)
-//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in update t, from 1,
+//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in update t from 1 on
 //                    w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //   row-wise Adam    the same with v += (1 - b2) (mean(g * g) - v), one v per row, which lies behind the row's m
 // Before all else, where there is a largest norm: g *= norm / |g| if |g| is larger.
@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <string>
+
+#include "device/everywhere.h"
 
 namespace frugal {
 
@@ -38,7 +40,7 @@ struct UpdateRule {
   bool skips = false;                                // rows leave with their states as they are
 
   // Floats of state behind a row of `dim` floats.
-  std::int64_t state_floats(std::int64_t dim) const {
+  FRUGAL_EVERYWHERE std::int64_t state_floats(std::int64_t dim) const {
     switch (optimizer) {
       case Optimizer::kSgd: return 0;
       case Optimizer::kRowwiseAdagrad: return 1;
@@ -49,9 +51,9 @@ struct UpdateRule {
     return 0;
   }
   // Whether an element's update needs no other element of its row.
-  bool by_element() const { return !by_row() && largest_norm == 0.0f; }
+  FRUGAL_EVERYWHERE bool by_element() const { return !by_row() && largest_norm == 0.0f; }
   // Whether the elements of a row share a state.
-  constexpr bool by_row() const {
+  FRUGAL_EVERYWHERE bool by_row() const {
     return optimizer == Optimizer::kRowwiseAdagrad || optimizer == Optimizer::kRowwiseAdam;
   }
 };
