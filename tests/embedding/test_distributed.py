@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("distributed.py")
 
 
@@ -32,6 +34,14 @@ def test_no_cache_and_no_timing_changes_a_bit():
             ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4)]
     found = results(2, "train", json.dumps(runs))
     assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on):
+    found = results(2, "state of one", json.dumps(goes_on))
+    assert "All ranks ask for weight, state_dict" in found[0]
+    assert ("goes on with step 3" if goes_on else "rank 1 has left") in found[0]
+    assert found[1] == (found[0] if goes_on else "nothing was said")
 
 
 def test_a_table_that_cannot_be_made_is_told_to_all():
