@@ -152,4 +152,4 @@ class RowwiseAdam(_Adam):
 def _rate(value: float) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"a learning rate is a number of at least 0, not {value}")
-    return value
+    return float(value)

@@ -51,7 +51,7 @@ FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float
         [&](std::int64_t i, float x) { to[i] = x; });
   const float negative_rate = -rule.learning_rate;
   float unit = rule.unit ? *rule.unit : 1.0f, mean[1] = {};
-  // What elements share is read by every lane, ere the lanes meet below: one lane stores the new state over it.
+  // Every lane reads what elements share before the lanes wait for each other below: one of them overwrites it.
   const float* const shared = record + rule.state_floats(dim) + dim - 1;
   const float before = rule.by_row() ? *shared : 0.0f;
   if (!rule.by_element()) {

@@ -35,11 +35,19 @@ Init = Union[Uniform, Normal, Xavier, Constant, Callable[[torch.Tensor], object]
 BY_KEY = (Uniform, Normal, Constant)
 
 
+def of_table(init: Init, rows: int, dim: int) -> Init:
+    """The start values for a table of this size. Raises ValueError for what is none."""
+    if isinstance(init, type) or not (callable(init) or isinstance(init, (*BY_KEY, Xavier))):
+        raise ValueError("init is Normal(), Uniform(-1, 1), Xavier() or Constant(0) of dglke_frugal.embedding, or a "
+                         f"function that fills a tensor, not {init!r}")
+    return init.of_table(rows, dim) if isinstance(init, Xavier) else init
+
+
 def fill(table: _native.HostTable, init: Init, seed: int) -> None:
     """Set all rows of the table, and their state to 0.
 
-    init: one of the above, or a function that fills an (n, dim) tensor in place, as those of torch.nn.init do; such a
-    function is called for one block of rows after the other and draws from torch's own generator.
+    init: as of_table gives it. A function fills an (n, dim) tensor in place, as those of torch.nn.init do; it is called
+    for one block of rows after the other and draws from torch's own generator.
     """
     if isinstance(init, BY_KEY):
         return init.fill(table, seed)

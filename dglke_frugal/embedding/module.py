@@ -111,7 +111,7 @@ class Embedding(nn.Module):
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
-        self._init = init.of_table(num_embeddings, embedding_dim) if isinstance(init, start.Xavier) else init
+        self._init = start.of_table(init, num_embeddings, embedding_dim)
         self._seed = seed
         if isinstance(device, (str, torch.device)):
             device = torch.device(device)

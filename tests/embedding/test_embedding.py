@@ -357,6 +357,7 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: CacheConfig(cache_policy="static"), "hot_ids"), (lambda: CacheConfig(lookahead=0), "at least 1"),
     (lambda: optim.SGD(-1), "at least 0"), (lambda: optim.Adagrad(1, eps=0), "above 0"),
     (lambda: make()(torch.tensor([1.0])), "int64 or int32"),
+    (lambda: make(init=Uniform), "init is Normal"), (lambda: make(init=0.5), "init is Normal"),
     (lambda: setattr(make(), "learning_rate", -1), "at least 0")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
