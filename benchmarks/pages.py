@@ -272,7 +272,7 @@ def softmax(results: Results) -> str:
 def embedding(results: Results) -> str:
     """A DLRM step with `Embedding` beside torch's own embedding."""
     rows = []
-    for place, file, other in (("gpu", "dlrm-1gpu", "torch_gpu_by_copies"), ("cpu", "dlrm-cpu", "torch_cpu")):
+    for place, file, other in (("gpu", "embedding-1gpu", "torch_gpu_by_copies"), ("cpu", "embedding-cpu", "torch_cpu")):
         for batch in ("1024", "8192"):
             ours, theirs, alone = (results(file, f"{leg}_seconds_{batch}") for leg in (
                 f"embedding_{place}", other, f"model_alone_{'cuda' if place == 'gpu' else 'cpu'}"))

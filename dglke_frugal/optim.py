@@ -1,68 +1,155 @@
 """Optimizers of embedding rows: what a row becomes once per step, from the sum of its gradients.
 
-With g the sum of a row's gradients in one lookup, w the row, s its state (0 at first):
+With g the sum of a row's gradients in one lookup, w the row, s, m and v its state (0 at first), and t the number of
+updates that the table has had, this one included:
 
     SGD              w -= lr * g
     RowwiseAdagrad   s += mean(g * g), one s per row;    w -= lr * g / (sqrt(s) + eps)
     Adagrad          s += g * g, one s per element;      w -= lr * g / (sqrt(s) + eps)
+    Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element;
+                     w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+    RowwiseAdam      the same with v += (1 - b2) (mean(g * g) - v), one v per row
 
-SGD and Adagrad are torch's for sparse gradients; the row-wise form is that of DLRM and FBGEMM, with a state of 4 bytes
-a row. All numbers are float32, operations are in the order written and rounded one by one, on CPU and GPU alike.
+SGD and Adagrad are torch's for sparse gradients. Adam is torch.optim.Adam for the rows that a step uses; the others
+stay as they are, as with torch.optim.SparseAdam. The row-wise ones are those of DLRM and FBGEMM.
+All numbers of rows are float32, operations are in the order written and rounded one by one, on CPU and GPU alike.
+
+Each is a torch.optim.Optimizer whose `step` has nothing to do, since rows are updated in backward. One may be for
+several tables. torch.optim.lr_scheduler changes its learning rate:
+
+    optimizer = optim.Adam(0.01, clip=1.0)
+    table = Embedding(1_000_000, 64, optimizer)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
 """
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import defaultdict
+from typing import Any, Callable, Optional, Tuple
+
+import torch
 
 from . import _native
 
-__all__ = ["SGD", "Adagrad", "RowwiseAdagrad", "RowOptimizer"]
+__all__ = ["SGD", "Adagrad", "Adam", "RowOptimizer", "RowwiseAdagrad", "RowwiseAdam"]
 
 
-@dataclass(frozen=True)
-class RowOptimizer:
-    """What the optimizers have in common. lr: the step size, at least 0."""
+class RowOptimizer(torch.optim.Optimizer):
+    """What the optimizers have in common.
 
-    lr: float
+    Attributes:
+        name: as kernels know it.
+        counts_updates: whether an update depends on how many the table has had.
+        param_groups: one, without parameters, whose "lr" counts for the gradients that arrive from now on.
+    """
 
-    def __post_init__(self):
-        if not (math.isfinite(self.lr) and self.lr >= 0):
-            raise ValueError(f"a learning rate is a number of at least 0, not {self.lr}")
+    name: str
+    counts_updates = False
+    _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves gradients to `step`, which has none
+
+    def __init__(self, lr: float, *, clip: Optional[float] = None, **settings):
+        """lr: the step size, at least 0. clip: the largest norm of the sum of a row's gradients; a larger one is scaled
+        down to it. Raises ValueError."""
+        if clip is not None and not (math.isfinite(clip) and clip > 0):
+            raise ValueError(f"clip is a norm above 0, not {clip}")
+        settings.update(lr=_rate(lr), clip=clip)
+        # In place of Optimizer.__init__, which imports torch's compiler for the sake of parameters.
+        self.__setstate__({"defaults": settings, "state": defaultdict(dict),
+                           "param_groups": [{"params": [], **settings}]})
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+        return self.param_groups[0]["lr"]
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        self.param_groups[0]["lr"] = _rate(value)
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Nothing: backward has updated the rows. The closure's result, if there is one."""
+        if closure is None:
+            return None
+        with torch.enable_grad():
+            return closure()
 
     def native(self) -> _native.SummedUpdate:
-        """The update as kernels know it."""
-        raise NotImplementedError
+        """The update of one table, as kernels know it."""
+        return _native.SummedUpdate(self.name)
+
+    def next_update(self, update: _native.SummedUpdate) -> None:
+        """The table's next update is by the settings of this moment."""
+        self._opt_called = True  # the order of updates and schedules that torch looks after
+        group = self.param_groups[0]
+        update.next(_rate(group["lr"]), group.get("eps", 0.0), group["clip"] or 0.0, *group.get("betas", ()))
 
 
-@dataclass(frozen=True)
 class SGD(RowOptimizer):
     """Stochastic gradient descent, without momentum; no state."""
 
-    def native(self) -> _native.SummedUpdate:
-        return _native.SummedUpdate("sgd", self.lr)
+    name = "sgd"
 
 
-@dataclass(frozen=True)
 class _WithState(RowOptimizer):
-    eps: float = 1e-10
+    def __init__(self, lr: float, eps: float, **settings):
+        if not (math.isfinite(eps) and eps > 0):
+            raise ValueError(f"eps is a number above 0, not {eps}")
+        super().__init__(lr, eps=eps, **settings)
 
-    def __post_init__(self):
-        super().__post_init__()
-        if not (math.isfinite(self.eps) and self.eps > 0):
-            raise ValueError(f"eps is a number above 0, not {self.eps}")
-
-
-@dataclass(frozen=True)
-class RowwiseAdagrad(_WithState):
-    """Adagrad with one state per row. eps > 0 keeps the first division finite."""
-
-    def native(self) -> _native.SummedUpdate:
-        return _native.SummedUpdate("rowwise_adagrad", self.lr, self.eps)
+    @property
+    def eps(self) -> float:
+        """What keeps divisions finite."""
+        return self.param_groups[0]["eps"]
 
 
-@dataclass(frozen=True)
-class Adagrad(_WithState):
-    """Adagrad with one state per element, which doubles a row. eps > 0 keeps the first division finite."""
+class _Adagrad(_WithState):
+    def __init__(self, lr: float, eps: float = 1e-10, *, clip: Optional[float] = None):
+        """eps: above 0, which keeps the first division finite."""
+        super().__init__(lr, eps, clip=clip)
 
-    def native(self) -> _native.SummedUpdate:
-        return _native.SummedUpdate("adagrad", self.lr, self.eps)
+
+class RowwiseAdagrad(_Adagrad):
+    """Adagrad with one state per row."""
+
+    name = "rowwise_adagrad"
+
+
+class Adagrad(_Adagrad):
+    """Adagrad with one state per element, which doubles a row."""
+
+    name = "adagrad"
+
+
+class _Adam(_WithState):
+    counts_updates = True
+
+    def __init__(self, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, *,
+                 clip: Optional[float] = None):
+        """betas: the shares of mean and mean square that an update keeps, from 0 to below 1."""
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"betas are two numbers from 0 to below 1, not {betas}")
+        super().__init__(lr, eps, betas=tuple(betas), clip=clip)
+
+    @property
+    def betas(self) -> Tuple[float, float]:
+        """The shares of mean and mean square that an update keeps."""
+        return self.param_groups[0]["betas"]
+
+
+class Adam(_Adam):
+    """Adam with two states per element, which triples a row."""
+
+    name = "adam"
+
+
+class RowwiseAdam(_Adam):
+    """Adam with a mean per element and one mean square per row, which doubles a row."""
+
+    name = "rowwise_adam"
+
+
+def _rate(value: float) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"a learning rate is a number of at least 0, not {value}")
+    return float(value)

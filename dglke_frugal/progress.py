@@ -8,9 +8,9 @@ import time
 class _Lines:
     """Stands in for tqdm where the output is no terminal: one line at most every `seconds`."""
 
-    def __init__(self, total, desc, unit, initial=0, seconds=10.0):
+    def __init__(self, total, desc, unit, initial=0, seconds=10.0, delay=None):
         self.total, self.desc, self.unit, self.seconds = total, desc, unit, seconds
-        self.n, self._last = initial, time.monotonic()
+        self.n, self._last = initial, time.monotonic() + ((delay or seconds) - seconds)
 
     def update(self, n=1):
         self.n += n
@@ -35,10 +35,13 @@ def shows_bars() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def progress(total: int | None, desc: str, unit: str = "it", initial: int = 0, **options):
-    """A progress display with `update(n)` and `close()`, usable as a context manager; written to stderr."""
+def progress(total: int | None, desc: str, unit: str = "it", initial: int = 0, delay: float = 0.0, **options):
+    """A progress display with `update(n)` and `close()`, usable as a context manager; written to stderr.
+
+    delay: seconds before it shows anything.
+    """
     if shows_bars():
         from tqdm import tqdm
 
-        return tqdm(total=total, desc=desc, unit=unit, initial=initial, leave=False, **options)
-    return _Lines(total, desc, unit, initial)
+        return tqdm(total=total, desc=desc, unit=unit, initial=initial, leave=False, delay=delay, **options)
+    return _Lines(total, desc, unit, initial, delay=delay)

@@ -2,18 +2,23 @@
 
     python examples/dlrm.py --data criteo train.txt --rows 34000000      # Criteo's or Avazu's file
     python examples/dlrm.py --rows 300000 --samples 400000               # or data of Criteo's shape, made up
+    torchrun --nproc_per_node 2 examples/dlrm.py --device cuda           # a GPU each, or without --device on the CPU
 
 Every (feature, value) is one row of one table: by its number modulo --rows, or with --keys by itself, in a table of
 --rows rows that keeps what was used last. Each sample is trained on once; the last tenth is for the AUC and log loss.
+Several processes train one table and, by DistributedDataParallel, one model: each takes every other batch.
 """
 import argparse
 import csv
 import itertools
+import os
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits as loss_of
+from torch.nn.parallel import DistributedDataParallel
 
 from dglke_frugal import Embedding, optim
 from dglke_frugal.embedding import DenseStep, Lookahead, Uniform
@@ -103,13 +108,14 @@ def auc(labels, scores):
     return (ranks[labels > 0].sum() - positives * (positives + 1) / 2) / max(1, positives * (len(labels) - positives))
 
 
-def train(model, embedding, batches, lr=0.1, lookahead=10):
-    """Train on batches (ids, dense, label) once."""
-    step = DenseStep(lambda rows, dense, label: loss_of(model(rows, dense), label),
-                     torch.optim.SGD(model.parameters(), lr))
+def train(model, embedding, batches, lr=0.1, lookahead=10, processes=1):
+    """Train on batches (ids, dense, label) once, by the mean loss of the batches that the processes have at a time."""
+    layers = DistributedDataParallel(model) if processes > 1 else model
+    step = DenseStep(lambda rows, dense, label: loss_of(layers(rows, dense), label),
+                     torch.optim.SGD(model.parameters(), lr), graphs=processes == 1)
     for ids, dense, label in Lookahead(batches, lambda batch: {embedding: batch[0]}, lookahead):
         rows = embedding(ids)
-        embedding.learn(rows, step(rows, dense, label))
+        embedding.learn(rows, step(rows, dense, label) / processes)  # which the table adds up over processes
 
 
 @torch.no_grad()
@@ -130,6 +136,14 @@ def main():
     parser.add_argument("--batch_size", type=int, default=2048)
     parser.add_argument("--device", default="cpu", help="or cuda")
     args = parser.parse_args()
+    process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))  # from torchrun
+    if processes > 1 and args.keys:
+        parser.error("rows by key are for one process")
+    if args.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    if processes > 1:
+        dist.init_process_group("gloo" if args.device == "cpu" else "nccl")
+    torch.manual_seed(0)
     made = made_up(args.samples, args.batch_size, scale=args.rows / sum(CRITEO))
     batches = ((mixed(values), dense, label) for values, dense, label in made)
     if args.data:
@@ -138,12 +152,23 @@ def main():
     batches = [(torch.from_numpy(keys if args.keys else keys % args.rows), pinned(dense), pinned(label))
                for keys, dense, label in batches]
     last = max(1, len(batches) // 10)
-    rows = {"keys": "int64", "capacity": args.rows, "policy": "lru"} if args.keys else {"num_embeddings": args.rows}
-    embedding = Embedding(embedding_dim=32, optimizer=optim.RowwiseAdagrad(0.02), device=args.device,
-                          init=Uniform(-0.05, 0.05), **rows)
+    settings = {"embedding_dim": 32, "optimizer": optim.RowwiseAdagrad(0.02), "device": args.device,
+                "init": Uniform(-0.05, 0.05)}
+    if args.keys:
+        embedding = Embedding(keys="int64", capacity=args.rows, policy="lru", **settings)
+    elif processes > 1:
+        embedding = Embedding.distributed(args.rows, max_rows=batches[0][0].numel(), **settings)
+    else:
+        embedding = Embedding(args.rows, **settings)
     model = DLRM(batches[0][1].shape[1], batches[0][0].shape[1]).to(args.device)
-    train(model, embedding, batches[:-last])
-    print(evaluate(model, embedding, batches[-last:]))
+    rounds = (len(batches) - last) // processes  # in which each process has a batch
+    train(model, embedding, batches[process : rounds * processes : processes], processes=processes)
+    measured = evaluate(model, embedding, batches[-last:])  # by each process: reads of a shared table wait for all
+    if process == 0:
+        print(measured)
+    embedding.close()
+    if processes > 1:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@
 
 #include "bindings/bindings.h"
 #include "kernels/check_plan.h"
-#include "optim/summed_update.h"
+#include "kernels/cpu/summed_update.h"
 #include "parallel/background.h"
-#include "random/philox.h"
+#include "random/start_numbers.h"
 #include "store/row_lookup.h"
 
 namespace frugal::bindings::lookup {
@@ -90,6 +90,15 @@ void check_out(const Matrix& out, std::int64_t count, std::int64_t dim) {
           "the matrix must have one row per id and one column per dimension");
 }
 
+template <class Numbers>
+void fill_by_key(const Numbers& numbers, const Ids& keys, const Matrix& out) {
+  check_out(out, static_cast<std::int64_t>(keys.size()), static_cast<std::int64_t>(out.shape(1)));
+  const std::uint64_t dim = out.shape(1);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    numbers.fill(out.data() + i * dim, static_cast<std::uint64_t>(keys.data()[i]) * dim,
+                 static_cast<std::int64_t>(dim));
+}
+
 void check_step(const StepRows& rows, const Lookup& lookup) {
   const auto announced = rows.rows();
   require(announced.size() == lookup.rows().size() &&
@@ -106,13 +115,19 @@ void bind(nb::module_& module) {
                                       "csrc/optim/summed_update.h.")
       .def(
           "__init__",
-          [](SummedUpdate* self, const std::string& optimizer, float learning_rate, float epsilon) {
-            new (self) SummedUpdate({optimizer_named(optimizer), learning_rate, epsilon});
+          [](SummedUpdate* self, const std::string& optimizer) {
+            new (self) SummedUpdate(optimizer_named(optimizer));
           },
-          "optimizer"_a, "learning_rate"_a, "epsilon"_a = 0.0f, "optimizer: sgd, rowwise_adagrad or adagrad.")
+          "optimizer"_a, "optimizer: sgd, rowwise_adagrad, adagrad, adam or rowwise_adam.")
+      .def("next", &SummedUpdate::next, "learning_rate"_a, "epsilon"_a = 0.0f, "largest_norm"_a = 0.0f,
+           "beta1"_a = 0.0, "beta2"_a = 0.0,
+           "Before each update: its rates. largest_norm: of a row's sum of gradients, 0 for any. beta1, beta2: Adam's.")
+      .def("keep", &SummedUpdate::keep, "steps"_a,
+           "Where several ranks train: keep the rates of the last `steps` steps, for flush threads.")
       .def_prop_rw(
-          "learning_rate", [](const SummedUpdate& self) { return self.rule().learning_rate; },
-          &SummedUpdate::set_learning_rate)
+          "skips", [](const SummedUpdate& self) { return self.rule().skips; }, &SummedUpdate::set_skips,
+          "Whether rows leave steps as they are, until this is taken back.")
+      .def_prop_rw("updates", &SummedUpdate::updates, &SummedUpdate::set_updates, "How many there have been.")
       .def(
           "state_floats", [](const SummedUpdate& self, std::int64_t dim) { return self.rule().state_floats(dim); },
           "dim"_a, "Floats of state behind a row of `dim` floats.");
@@ -123,7 +138,7 @@ void bind(nb::module_& module) {
           "__init__",
           [](Lookup* self, const Ids& ids, std::int64_t rows) {
             const nb::gil_scoped_release release;
-            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows);
+            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, true);
           },
           "ids"_a, "rows"_a)
       .def("__len__", &Lookup::count)
@@ -180,16 +195,31 @@ void bind(nb::module_& module) {
       "record_floats), which are set to what they held before.");
   module.def(
       "key_uniform",
-      [](const Ids& keys, const Matrix& out, float low, float high, std::uint64_t seed, std::uint64_t stream) {
-        check_out(out, static_cast<std::int64_t>(keys.size()), static_cast<std::int64_t>(out.shape(1)));
-        const std::uint64_t dim = out.shape(1);
-        const CounterUniform uniform(seed, stream);
-        for (std::size_t i = 0; i < keys.size(); ++i)
-          uniform.fill(out.data() + i * dim, static_cast<std::uint64_t>(keys.data()[i]) * dim,
-                       static_cast<std::int64_t>(dim), low, high);
+      [](const Ids& keys, const Matrix& out, float low, float high, std::uint64_t seed) {
+        fill_by_key(CounterUniform(seed, 0, low, high), keys, out);
       },
-      "keys"_a, "out"_a, "low"_a, "high"_a, "seed"_a, "stream"_a,
-      "out (n, dim) = the numbers that HostTable.init_uniform gives to rows `keys` (n,) int64.");
+      "keys"_a, "out"_a, "low"_a, "high"_a, "seed"_a,
+      "out (n, dim) = the numbers that HostTable.init_uniform with stream 0 gives to rows `keys` (n,) int64.");
+  module.def(
+      "key_normal",
+      [](const Ids& keys, const Matrix& out, float mean, float deviation, std::uint64_t seed) {
+        fill_by_key(CounterNormal(seed, 0, mean, deviation), keys, out);
+      },
+      "keys"_a, "out"_a, "mean"_a, "deviation"_a, "seed"_a, "The same for HostTable.init_normal.");
+  module.def(
+      "check_ids",
+      [](const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& ids, std::int64_t padding) {
+        const nb::gil_scoped_release release;
+        std::int64_t* const id = ids.data();
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+          if (id[i] < 0)
+            throw std::out_of_range("id " + std::to_string(id[i]) + " at position " + std::to_string(i) +
+                                    " is negative");
+          if (id[i] == padding) id[i] = kNoRow;
+        }
+      },
+      "ids"_a, "padding"_a,
+      "Sets those of ids (n,) int64 that are `padding`, NO_ROW for none, to NO_ROW. IndexError for one below 0.");
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {

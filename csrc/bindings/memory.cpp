@@ -40,7 +40,7 @@ void for_rows(const HostTable& table, std::int64_t first, const Array& matrix, B
   });
 }
 
-HostTable::RowIds owned(const HostTable& table, const std::optional<RowOwners>& owners, int worker) {
+FilledPart::RowIds owned(const HostTable& table, const std::optional<RowOwners>& owners, int worker) {
   if (!owners) return {};
   require(worker >= 0 && worker < owners->workers() && owners->count(worker) == table.rows(),
           "the table must have a row for each one that the worker owns");
@@ -190,31 +190,28 @@ void bind(nb::module_& module) {
           "(rows,) float32 view of the optimizer state.")
       .def(
           "init_uniform",
-          [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream,
-             const std::optional<RowOwners>& owners, int worker) {
-            table.init_uniform(low, high, seed, stream, owned(table, owners, worker));
-          },
-          "low"_a, "high"_a, "seed"_a, "stream"_a, "owners"_a = nb::none(), "worker"_a = 0,
-          nb::call_guard<nb::gil_scoped_release>(),
-          "owners: this table has the rows of a larger one that `worker` owns; None: all.")
-      .def(
-          "init_uniform",
           [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-             const ColumnRanges& ranges) {
-            table.init_uniform(low, high, seed, stream, whole_dim, ranges);
+             const ColumnRanges& ranges, std::int64_t first, std::int64_t count, const std::optional<RowOwners>& owners,
+             int worker) {
+            table.init_uniform(low, high, seed, stream,
+                               {first, count, whole_dim, ranges, owned(table, owners, worker)});
           },
-          "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a, "ranges"_a,
-          nb::call_guard<nb::gil_scoped_release>(),
-          "The same for some columns of rows that are whole_dim long: ranges (first, count), one behind the other.")
+          "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0, "ranges"_a = ColumnRanges{}, "first"_a = 0,
+          "count"_a = -1, "owners"_a = nb::none(), "worker"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+          "Sets `count` rows from `first` on, all if not given, to uniform numbers, and their state to 0. whole_dim: "
+          "this table has some columns of rows that are so long: ranges (first, count), one behind the other. owners: "
+          "this table has the rows of a larger one that `worker` owns.")
       .def(
           "init_normal",
           [](HostTable& table, float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-             const ColumnRanges& ranges, const std::optional<RowOwners>& owners, int worker) {
-            table.init_normal(deviation, seed, stream, whole_dim, ranges, owned(table, owners, worker));
+             const ColumnRanges& ranges, float mean, std::int64_t first, std::int64_t count,
+             const std::optional<RowOwners>& owners, int worker) {
+            table.init_normal(mean, deviation, seed, stream,
+                              {first, count, whole_dim, ranges, owned(table, owners, worker)});
           },
-          "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0, "ranges"_a = ColumnRanges{}, "owners"_a = nb::none(),
-          "worker"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
-          "Normal numbers of mean 0; for some columns, or the rows of one worker, as init_uniform.")
+          "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0, "ranges"_a = ColumnRanges{}, "mean"_a = 0.0f,
+          "first"_a = 0, "count"_a = -1, "owners"_a = nb::none(), "worker"_a = 0,
+          nb::call_guard<nb::gil_scoped_release>(), "Normal numbers, otherwise as init_uniform.")
       .def(
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {

@@ -28,7 +28,8 @@ constexpr unsigned long kTimerSlackNanoseconds = 1'000;
 
 }  // namespace
 
-// Notices ranks that have gone: their process has ended, or they left while others wait for their next step.
+// Notices ranks that have gone, whose process has ended or which left while others wait for them, and ranks that wait
+// for each other.
 class RankWatch {
   using Clock = std::chrono::steady_clock;
 
@@ -54,6 +55,7 @@ class RankWatch {
 
  private:
   void look() {
+    look_at_drains();
     std::uint64_t wanted = 0;
     for (int r = 0; r < segment_->shape().ranks; ++r)
       wanted = std::max(wanted, segment_->rank(r).wanted.value.load(std::memory_order_acquire));
@@ -72,6 +74,30 @@ class RankWatch {
         if (area.pid.load(std::memory_order_acquire) != kClosed)
           segment_->fail(name + " (process " + std::to_string(pid) + ") has ended.");
       }
+    }
+  }
+
+  // A rank that has entered a drain waits for all others, which must enter it after as many steps.
+  void look_at_drains() {
+    if (segment_->shape().same_steps()) return;  // each drains by itself
+    int first = 0;
+    std::uint64_t drains = 0;
+    for (int r = 0; r < segment_->shape().ranks; ++r) {
+      const std::uint64_t entered = segment_->rank(r).drain_entered.value.load(std::memory_order_acquire);
+      if (entered > drains) first = r, drains = entered;
+    }
+    const std::uint64_t steps = segment_->rank(first).published.value.load(std::memory_order_acquire);
+    for (int r = 0; r < segment_->shape().ranks; ++r) {
+      RankArea& area = segment_->rank(r);
+      const bool closed = area.pid.load(std::memory_order_acquire) == kClosed;
+      const std::uint64_t begun = std::max(area.wanted.value.load(std::memory_order_acquire),
+                                           area.published.value.load(std::memory_order_acquire));
+      // Read last: a rank that began later steps behind the drain has entered it before.
+      if (area.drain_entered.value.load(std::memory_order_acquire) >= drains || (!closed && begun <= steps)) continue;
+      segment_->fail("Rank " + std::to_string(first) + " waits for all ranks to bring their updates home, but rank " +
+                     std::to_string(r) + (closed ? " has left" : " goes on with step " + std::to_string(steps)) +
+                     ". All ranks ask for weight, state_dict, save, close and lookups without a gradient after the "
+                     "same step.");
     }
   }
 

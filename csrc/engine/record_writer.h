@@ -43,7 +43,7 @@ class RecordWriter {
       for (; i < sources.size() && sources[i].entry == entry; ++i)
         for (std::int32_t k = 0; k < sources[i].count; ++k)
           gradients_.push_back(segment_->staged(sources[i].rank, sources[i].position + k * floats_.stride));
-      if (!gradients_.empty()) update_->apply(record, gradients_, floats_);
+      if (!gradients_.empty()) update_->apply_in_step(step, record, gradients_, floats_);
       applied += static_cast<std::int64_t>(gradients_.size());
     }
     if (layout_.in_halves())

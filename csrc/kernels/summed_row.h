@@ -40,12 +40,30 @@ struct SummedElement {
 };
 
 // Of a row of dim columns (and state) those from `record` on, `columns` of them, leave to `to`, which may be the record
-// itself; all of the row where its elements share a state. The warp's lane `lane` of kLanes does every kLanes-th
+// itself; all of the row unless the rule is by_element. The warp's lane `lane` of kLanes does every kLanes-th
 // element; on the CPU there is one that does all. sum: as many floats. power: sum_level_power of the row.
 template <class Warp, int kLanes>
 FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float* sum, std::int64_t columns,
                                      std::int64_t dim, const UpdateRule& rule, int power, int lane) {
-  const float negative_rate = -rule.learning_rate, unit = rule.unit ? *rule.unit : 1.0f;
+  if (rule.skips)
+    return for_elements<kLanes>(
+        columns == dim ? dim + rule.state_floats(dim) : columns, lane, [&](std::int64_t i) { return record[i]; },
+        [&](std::int64_t i, float x) { to[i] = x; });
+  const float negative_rate = -rule.learning_rate;
+  float unit = rule.unit ? *rule.unit : 1.0f, mean[1] = {};
+  // Every lane reads what elements share before the lanes wait for each other below: one of them overwrites it.
+  const float* const shared = record + rule.state_floats(dim) + dim - 1;
+  const float before = rule.by_row() ? *shared : 0.0f;
+  if (!rule.by_element()) {
+    const float* const gradient[1] = {sum};
+    warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
+    const float norm = unit * Warp::square_root(mean[0] * static_cast<float>(dim));
+    if (rule.largest_norm > 0.0f && norm > rule.largest_norm) unit *= rule.largest_norm / norm;
+  }
+  const float square = unit * (unit * mean[0]);
+  const float* const corrections = rule.corrections;
+  const float corrected_rate = corrections ? corrections[0] : rule.corrected_rate;
+  const float root_rate = corrections ? corrections[1] : rule.root_rate;
   switch (rule.optimizer) {
     case Optimizer::kSgd:
       for_elements<kLanes>(
@@ -53,11 +71,7 @@ FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float
           [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient; });
       return;
     case Optimizer::kRowwiseAdagrad: {
-      const float* const gradient[1] = {sum};
-      const float before = record[dim];  // by every lane, ere they meet: one stores the state over it below
-      float mean[1];
-      warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
-      const float state = before + unit * (unit * mean[0]);
+      const float state = before + square;
       const float deviation = Warp::square_root(state) + rule.epsilon;
       for_elements<kLanes>(
           columns, lane, [&](std::int64_t i) { return SummedElement{record[i], unit * sum[i], {}}; },
@@ -81,13 +95,26 @@ FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float
             return SummedElement{record[i], unit * sum[i], {record[dim + i], record[2 * dim + i]}};
           },
           [&](std::int64_t i, const SummedElement& x) {
-            const float mean = x.state[0] + kAdamRate * (x.gradient - x.state[0]);
-            const float square = x.state[1] + kAdamSquareRate * (x.gradient * x.gradient - x.state[1]);
-            to[dim + i] = mean;
-            to[2 * dim + i] = square;
-            to[i] = x.value -
-                    rule.corrections[0] * mean / (Warp::square_root(square) * rule.corrections[1] + rule.epsilon);
+            const float average = x.state[0] + rule.mean_rate * (x.gradient - x.state[0]);
+            const float squares = x.state[1] + rule.square_rate * (x.gradient * x.gradient - x.state[1]);
+            to[dim + i] = average;
+            to[2 * dim + i] = squares;
+            to[i] = x.value - corrected_rate * average / (Warp::square_root(squares) * root_rate + rule.epsilon);
           });
+      return;
+    case Optimizer::kRowwiseAdam: {
+      const float state = before + rule.square_rate * (square - before);
+      const float deviation = Warp::square_root(state) * root_rate + rule.epsilon;
+      for_elements<kLanes>(
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], unit * sum[i], {record[dim + i]}}; },
+          [&](std::int64_t i, const SummedElement& x) {
+            const float average = x.state[0] + rule.mean_rate * (x.gradient - x.state[0]);
+            to[dim + i] = average;
+            to[i] = x.value - corrected_rate * average / deviation;
+          });
+      Warp::store_one(to + 2 * dim, state);
+      return;
+    }
   }
 }
 

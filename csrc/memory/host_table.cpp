@@ -14,11 +14,13 @@
 #include "memory/half_rows.h"
 #include "memory/numa.h"
 #include "parallel/thread_pool.h"
-#include "random/philox.h"
+#include "random/start_numbers.h"
 
 namespace frugal {
 
 namespace {
+
+constexpr std::int64_t kNumbersAtATime = 4096;  // start values that fit a processor's first cache
 
 RowLayout checked_layout(std::int64_t rows, std::int64_t dim, std::int64_t state, RowElement element, TablePart part) {
   if (rows < 1 || dim < 1) throw std::invalid_argument("a table needs at least one row and one column");
@@ -105,49 +107,43 @@ void HostTable::write(std::int64_t id, const float* values) {
   std::copy_n(values, layout_.dim, row(id));
 }
 
-void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const RowIds& ids) {
-  init_uniform(low, high, seed, stream, layout_.dim, {{0, layout_.dim}}, ids);
+void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const FilledPart& part) {
+  init(CounterUniform(seed, stream, low, high), part);
 }
 
-void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-                             const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, const RowIds& ids) {
-  const CounterUniform uniform(seed, stream);
-  init(whole_dim, ranges, ids, [&](float* values, std::uint64_t first, std::int64_t count) {
-    uniform.fill(values, first, count, low, high);
-  });
+void HostTable::init_normal(float mean, float deviation, std::uint64_t seed, std::uint64_t stream,
+                            const FilledPart& part) {
+  init(CounterNormal(seed, stream, mean, deviation), part);
 }
 
-void HostTable::init_normal(float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-                            const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, const RowIds& ids) {
-  const CounterNormal normal(seed, stream);
-  const auto fill = [&](float* values, std::uint64_t first, std::int64_t count) {
-    normal.fill(values, first, count, deviation);
-  };
-  if (whole_dim) {
-    init(whole_dim, ranges, ids, fill);
-  } else {
-    init(layout_.dim, {{0, layout_.dim}}, ids, fill);
-  }
-}
-
-template <typename F>
-void HostTable::init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges,
-                     const RowIds& ids, F fill) {
+template <class Numbers>
+void HostTable::init(const Numbers& numbers, const FilledPart& part) {
+  const std::int64_t dim = layout_.dim, whole_dim = part.whole_dim ? part.whole_dim : dim;
+  const auto ranges = part.whole_dim ? part.ranges : decltype(part.ranges){{0, dim}};
   std::int64_t filled = 0;
   for (const auto& [first, count] : ranges) filled += first < 0 || first + count > whole_dim ? whole_dim + 1 : count;
-  if (filled != layout_.dim) throw std::invalid_argument("ranges of columns that do not fill a row");
-  default_pool().parallel_for(rows_, 64, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> wide(layout_.in_halves() ? static_cast<std::size_t>(layout_.dim) : 0);
-    for (std::int64_t own = begin; own < end; ++own) {
-      float* const values = layout_.in_halves() ? wide.data() : row(own);
-      const std::int64_t id = ids ? ids(own) : own;
-      std::int64_t at = 0;
-      for (const auto& [first, count] : ranges) {
-        fill(values + at, static_cast<std::uint64_t>(id * whole_dim + first), count);
-        at += count;
+  if (filled != dim) throw std::invalid_argument("ranges of columns that do not fill a row");
+  const std::int64_t rows = part.count < 0 ? rows_ - part.first : part.count;
+  if (part.first < 0 || rows < 0 || part.first + rows > rows_) throw std::invalid_argument("rows outside of the table");
+  const bool whole_rows = filled == whole_dim && ranges.size() == 1;
+  const std::int64_t at_a_time = std::max<std::int64_t>(1, kNumbersAtATime / dim);
+  default_pool().parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> values(static_cast<std::size_t>(at_a_time * dim));
+    for (std::int64_t id = part.first + begin; id < part.first + end; id += at_a_time) {
+      const std::int64_t count = std::min(at_a_time, part.first + end - id);
+      if (whole_rows && !part.ids)
+        numbers.fill(values.data(), static_cast<std::uint64_t>(id * dim), count * dim);
+      else
+        for (std::int64_t i = 0, at = 0; i < count; ++i)
+          for (const auto& [first, columns] : ranges) {
+            const std::int64_t drawn = part.ids ? part.ids(id + i) : id + i;
+            numbers.fill(values.data() + at, static_cast<std::uint64_t>(drawn * whole_dim + first), columns);
+            at += columns;
+          }
+      for (std::int64_t i = 0; i < count; ++i) {
+        write(id + i, values.data() + i * dim);
+        std::fill_n(row(id + i) + layout_.state_offset(), layout_.state, 0.0f);
       }
-      if (layout_.in_halves()) write(own, values);
-      std::fill_n(row(own) + layout_.state_offset(), layout_.state, 0.0f);
     }
   });
 }

@@ -23,6 +23,18 @@ struct TablePart {
   int part = 0, parts = 1;
 };
 
+// What start values are for: `count` rows from `first` on, -1 for all that follow. Of rows that are whole_dim long this
+// table has the columns of `ranges` (first, count), one behind the other; whole_dim is 0 for a table that has all. ids:
+// the id by which a row's numbers are drawn, where a table has some rows of a larger one; none: the row itself.
+struct FilledPart {
+  using RowIds = std::function<std::int64_t(std::int64_t row)>;
+
+  std::int64_t first = 0, count = -1;
+  std::int64_t whole_dim = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {};
+  RowIds ids = {};
+};
+
 // Rows are zero at first. The mapping goes with the last table that has a part of it. Not copyable.
 class HostTable {
  public:
@@ -56,29 +68,21 @@ class HostTable {
   // Sets the embedding of a row; where it is kept in halves, to the nearest ones.
   void write(std::int64_t id, const float* values);
 
-  // The id by which a row's start values are drawn, where a table has some rows of a larger one; none: the row itself.
-  using RowIds = std::function<std::int64_t(std::int64_t row)>;
-
-  // Sets every embedding to uniform numbers in [low, high), as write does, and all state to 0. Element (i, j) depends
-  // on seed, stream, i and j alone, so the number of threads does not change it, nor which part of the table a process
-  // fills.
-  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const RowIds& ids = {});
-  // The same where this table has some columns of rows that are whole_dim long: those of `ranges` (first, count), one
-  // behind the other. Throws std::invalid_argument unless they fill a row.
-  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-                    const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, const RowIds& ids = {});
-  // As both, with normal numbers of mean 0; no whole_dim means all columns.
-  void init_normal(float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim = 0,
-                   const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges = {}, const RowIds& ids = {});
+  // Sets embeddings to uniform numbers in [low, high), as write does, and their state to 0. Element (i, j) depends on
+  // seed, stream, i and j alone, so the number of threads does not change it, nor which part of the table a process
+  // fills. Throws std::invalid_argument for a part that the table does not have.
+  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const FilledPart& part = {});
+  // As init_uniform, with normal numbers.
+  void init_normal(float mean, float deviation, std::uint64_t seed, std::uint64_t stream,
+                   const FilledPart& part = {});
 
  private:
   struct Mapping;  // of all parts, and the memfd of a shared table
 
   void map(int file);
-  // fill(values, index, count) sets values[i] to element index + i of the whole table, for `ranges` of each row.
-  template <typename F>
-  void init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges,
-            const RowIds& ids, F fill);
+  // numbers.fill(values, index, count) sets values[i] to element index + i of the whole table.
+  template <class Numbers>
+  void init(const Numbers& numbers, const FilledPart& part);
 
   std::size_t mapped_bytes() const { return bytes() * static_cast<std::size_t>(part_.parts); }
 

@@ -19,6 +19,12 @@ class RowUpdate {
   // row: layout.dim floats of embedding with the state behind them. gradients: the row's occurrences in the entry, in
   // canonical order, dim floats each, none overlapping the row. Thread-safe; does not allocate or fail.
   virtual void apply(float* row, std::span<const float* const> gradients, const RowLayout& layout) const = 0;
+  // The same in a step of the engine, for an update that is not the same in all steps.
+  virtual void apply_in_step(std::int64_t step, float* row, std::span<const float* const> gradients,
+                             const RowLayout& layout) const {
+    (void)step;
+    apply(row, gradients, layout);
+  }
 };
 
 // Row-wise Adagrad in DGL-KE's order (row_adagrad.h): all occurrences add to the state before any moves the row.

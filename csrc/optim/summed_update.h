@@ -5,24 +5,24 @@
 //   SGD              w -= lr * g
 //   row-wise Adagrad s += mean(g * g), one s per row (mean_square.h has its order);  w -= lr * g / (sqrt(s) + eps)
 //   Adagrad          s += g * g, one s per element;                                  w -= lr * g / (sqrt(s) + eps)
-//   Adam             m += 0.1 (g - m), v += 0.001 (g * g - v), one of each per element, and in step t = 1, 2, ...
-//                    w -= lr / (1 - 0.9^t) * m / (sqrt(v) / sqrt(1 - 0.999^t) + eps); for steps that tell t alone
-// Source: torch.optim.SGD and torch.optim.Adagrad for sparse gradients, torch.optim.Adam; row-wise Adagrad as FBGEMM and
-// DLRM have it.
+//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in update t from 1 on
+//                    w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+//   row-wise Adam    the same with v += (1 - b2) (mean(g * g) - v), one v per row, which lies behind the row's m
+// Before all else, where there is a largest norm: g *= norm / |g| if |g| is larger.
+// Source: torch.optim.SGD and torch.optim.Adagrad for sparse gradients, torch.optim.Adam; the row-wise ones as FBGEMM
+// and DLRM have them.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
-#include "optim/row_update.h"
+#include "device/everywhere.h"
 
 namespace frugal {
 
-enum class Optimizer : std::uint8_t { kSgd, kRowwiseAdagrad, kAdagrad, kAdam };
-inline constexpr float kAdamRate = 0.1f, kAdamSquareRate = 0.001f;  // 1 - beta_1, 1 - beta_2
+enum class Optimizer : std::uint8_t { kSgd, kRowwiseAdagrad, kAdagrad, kAdam, kRowwiseAdam };
 
-// "sgd", "rowwise_adagrad" or "adagrad"; throws std::invalid_argument for another name.
+// "sgd", "rowwise_adagrad", "adagrad", "adam" or "rowwise_adam"; throws std::invalid_argument for another name.
 Optimizer optimizer_named(const std::string& name);
 
 // What a kernel needs to know of an optimizer.
@@ -30,32 +30,32 @@ struct UpdateRule {
   Optimizer optimizer = Optimizer::kSgd;
   float learning_rate = 0.0f;
   float epsilon = 0.0f;
-  // Adam: (2,) lr / (1 - 0.9^t) and 1 / sqrt(1 - 0.999^t), where the kernel runs.
+  // Adam, where a device alone knows the step's number: (2,) `corrected_rate` and `root_rate`, where the kernel runs.
   const float* corrections = nullptr;
   // (1,) there, too: by what a kernel multiplies the sums that it is given. Null: by nothing.
   const float* unit = nullptr;
+  float mean_rate = 0.1f, square_rate = 0.001f;      // Adam: 1 - b1, 1 - b2
+  float corrected_rate = 0.0f, root_rate = 0.0f;     // Adam: lr / (1 - b1^t) and 1 / sqrt(1 - b2^t) of this step
+  float largest_norm = 0.0f;                         // of a row's sum of gradients; 0: any
+  bool skips = false;                                // rows leave with their states as they are
 
   // Floats of state behind a row of `dim` floats.
-  std::int64_t state_floats(std::int64_t dim) const {
-    if (optimizer == Optimizer::kAdam) return 2 * dim;
-    return optimizer == Optimizer::kSgd ? 0 : optimizer == Optimizer::kRowwiseAdagrad ? 1 : dim;
+  FRUGAL_EVERYWHERE std::int64_t state_floats(std::int64_t dim) const {
+    switch (optimizer) {
+      case Optimizer::kSgd: return 0;
+      case Optimizer::kRowwiseAdagrad: return 1;
+      case Optimizer::kAdagrad: return dim;
+      case Optimizer::kAdam: return 2 * dim;
+      case Optimizer::kRowwiseAdam: return dim + 1;
+    }
+    return 0;
   }
   // Whether an element's update needs no other element of its row.
-  bool by_element() const { return optimizer != Optimizer::kRowwiseAdagrad; }
-};
-
-class SummedUpdate final : public RowUpdate {
- public:
-  explicit SummedUpdate(const UpdateRule& rule) : rule_(rule) {}
-  const UpdateRule& rule() const { return rule_; }
-  // For the steps that begin afterwards; not where several ranks train.
-  void set_learning_rate(float learning_rate) { rule_.learning_rate = learning_rate; }
-
-  // gradients: one sum per rank.
-  void apply(float* row, std::span<const float* const> gradients, const RowLayout& layout) const override;
-
- private:
-  UpdateRule rule_;
+  FRUGAL_EVERYWHERE bool by_element() const { return !by_row() && largest_norm == 0.0f; }
+  // Whether the elements of a row share a state.
+  FRUGAL_EVERYWHERE bool by_row() const {
+    return optimizer == Optimizer::kRowwiseAdagrad || optimizer == Optimizer::kRowwiseAdam;
+  }
 };
 
 }  // namespace frugal

@@ -2,16 +2,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 
 #include "parallel/start_thread.h"
+#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {
 
-constexpr std::size_t kMostThreads = 4;
+// A lookup of a million ids is sorted by one thread, in longer than a step that it is announced ahead of.
+const std::size_t kMostThreads = static_cast<std::size_t>(std::clamp(usable_cores() / 2, 4, 8));
 
 class Background {
  public:

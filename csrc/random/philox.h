@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 
 #include "device/everywhere.h"
@@ -86,49 +85,5 @@ std::array<PhiloxBlock, kBlocks> philox_blocks(std::uint64_t key, std::uint64_t 
   for (int i = 0; i < kBlocks; ++i) blocks[i] = {c0[i], c1[i], c2[i], c3[i]};
   return blocks;
 }
-
-// Uniform floats f(seed, stream, index) in [low, high).
-class CounterUniform {
- public:
-  CounterUniform(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
-
-  // values[k] = number `first + k` of the stream.
-  void fill(float* values, std::uint64_t first, std::int64_t count, float low, float high) const {
-    const float width = high - low;
-    for (std::int64_t k = 0; k < count;) {
-      const std::uint64_t index = first + k;
-      const PhiloxBlock block = philox(seed_, index / 4, stream_);
-      for (std::uint64_t lane = index % 4; lane < 4 && k < count; ++lane, ++k)
-        values[k] = low + width * (static_cast<float>(block[lane] >> 8) * 0x1p-24f);
-    }
-  }
-
- private:
-  std::uint64_t seed_, stream_;
-};
-
-// Normal floats f(seed, stream, index) of mean 0, by the method of Box and Muller from two words of a block each.
-class CounterNormal {
- public:
-  CounterNormal(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
-
-  // values[k] = number `first + k` of the stream.
-  void fill(float* values, std::uint64_t first, std::int64_t count, double deviation) const {
-    constexpr double kTurn = 6.283185307179586;
-    for (std::int64_t k = 0; k < count;) {
-      const std::uint64_t index = first + static_cast<std::uint64_t>(k);
-      const PhiloxBlock block = philox(seed_, index / 4, stream_);
-      for (std::uint64_t lane = index % 4; lane < 4 && k < count; ++lane, ++k) {
-        const std::uint64_t pair = lane / 2 * 2;
-        const double radius = std::sqrt(-2 * std::log((block[pair] + 1.0) * 0x1p-32));  // of a number in (0, 1]
-        const double angle = kTurn * (block[pair + 1] * 0x1p-32);
-        values[k] = static_cast<float>(deviation * radius * (lane % 2 ? std::sin(angle) : std::cos(angle)));
-      }
-    }
-  }
-
- private:
-  std::uint64_t seed_, stream_;
-};
 
 }  // namespace frugal

@@ -62,8 +62,8 @@ TEST(HostTable, PartsHaveTheirRowsBehindEachOther) {
     EXPECT_EQ(last.row(4) - last.all_parts(), (4 * 3 + 2) * stride);
     EXPECT_EQ(first.bytes(), HostTable(20, 37, Sharing::kPrivate, 1, element).bytes());
     HostTable alone(20, 37, Sharing::kPrivate, 1, element);
-    last.init_uniform(-1.0f, 1.0f, 3, 0, 111, {{74, 37}});
-    alone.init_uniform(-1.0f, 1.0f, 3, 0, 111, {{74, 37}});
+    last.init_uniform(-1.0f, 1.0f, 3, 0, {.whole_dim = 111, .ranges = {{74, 37}}});
+    alone.init_uniform(-1.0f, 1.0f, 3, 0, {.whole_dim = 111, .ranges = {{74, 37}}});
     last.state(19) = 5.0f;
     std::vector<float> found(37), expected(37);
     for (std::int64_t id = 0; id < 20; ++id) {

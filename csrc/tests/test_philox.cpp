@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
 #include <vector>
+
+#include "random/start_numbers.h"
 
 namespace frugal {
 namespace {
@@ -22,21 +26,43 @@ TEST(Philox, SeveralBlocksAreThoseOfTheirCounters) {
   }
 }
 
-TEST(CounterUniform, AnyPartOfAStreamCanBeMadeAlone) {
-  const CounterUniform uniform(7, 3);
-  std::vector<float> whole(1000), part(100);
-  uniform.fill(whole.data(), 0, 1000, -2.0f, 2.0f);
-  for (const int first : {0, 1, 2, 3, 517}) {
-    uniform.fill(part.data(), first, 100, -2.0f, 2.0f);
-    EXPECT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + 100));
+// Numbers of `count` from `first` on, whatever they are made with.
+template <class Numbers>
+std::vector<float> numbers_of(const Numbers& numbers, std::uint64_t first, std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  numbers.fill(values.data(), first, count);
+  return values;
+}
+
+template <class Numbers>
+void expect_any_part_alone(const Numbers& numbers) {
+  const std::vector<float> whole = numbers_of(numbers, 0, 1000);
+  for (const int first : {0, 1, 2, 3, 63, 517})
+    for (const int count : {1, 3, 61, 64, 65, 200})
+      EXPECT_EQ(numbers_of(numbers, first, count),
+                std::vector<float>(whole.begin() + first, whole.begin() + first + count));
+}
+
+TEST(StartNumbers, AnyPartOfAStreamCanBeMadeAlone) {
+  expect_any_part_alone(CounterUniform(7, 3, -2.0f, 2.0f));
+  expect_any_part_alone(CounterNormal(7, 3, 0.5, 2.0));
+}
+
+TEST(StartNumbers, UniformNumbersAreThoseOfTheirWords) {
+  const std::vector<float> values = numbers_of(CounterUniform(7, 3, -2.0f, 3.0f), 0, 400);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], -2.0f + 5.0f * (static_cast<float>(philox(7, i / 4, 3)[i % 4] >> 8) * 0x1p-24f));
+}
+
+TEST(StartNumbers, NormalNumbersAreThoseOfTheMathematicalLibrary) {
+  const std::vector<float> values = numbers_of(CounterNormal(11, 2, 0.25, 1e-3), 0, 1 << 20);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const PhiloxBlock block = philox(11, i / 4, 2);
+    const std::size_t pair = i % 4 / 2 * 2;
+    const double radius = 1e-3 * std::sqrt(-2 * std::log((block[pair] + 1.0) * 0x1p-32));
+    const double angle = 2 * std::numbers::pi * (block[pair + 1] * 0x1p-32);
+    ASSERT_EQ(values[i], static_cast<float>(0.25 + radius * (i % 2 ? std::sin(angle) : std::cos(angle)))) << i;
   }
-  double mean = 0;
-  for (const float x : whole) {
-    EXPECT_GE(x, -2.0f);
-    EXPECT_LT(x, 2.0f);
-    mean += x / 1000;
-  }
-  EXPECT_NEAR(mean, 0, 0.15);
 }
 
 }  // namespace

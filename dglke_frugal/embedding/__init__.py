@@ -2,8 +2,9 @@
 from .bag import EmbeddingBag
 from .config import CacheConfig
 from .dense_step import DenseStep
-from .init import Constant, Normal, Uniform
+from .init import Constant, Normal, Uniform, Xavier
 from .loader import Lookahead
 from .module import Embedding
 
-__all__ = ["CacheConfig", "Constant", "DenseStep", "Embedding", "EmbeddingBag", "Lookahead", "Normal", "Uniform"]
+__all__ = ["CacheConfig", "Constant", "DenseStep", "Embedding", "EmbeddingBag", "Lookahead", "Normal", "Uniform",
+           "Xavier"]

@@ -15,10 +15,10 @@ class CacheConfig:
     keeps hot_ids, lfu needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
     most used first. lookahead: lookups that may be announced beyond the running one. flush: who stores updates into
     host memory: "direct", the GPU itself; "p2f" or "sync", flush threads; "none": on the CPU the table is updated in
-    place, on a GPU all of it lies in the GPU's memory; "auto": direct on a GPU, p2f on the CPU. flush_threads: for
+    place, on a GPU all of it lies in the GPU's memory; "auto": direct on one GPU, else p2f. flush_threads: for
     updates on their way home. max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if
     not given, and a larger one makes a larger engine. ranks: processes of this machine that train the table together,
-    on the CPU; they need max_rows.
+    on the CPU or with a GPU each; they need max_rows.
     """
 
     cache_ratio: float = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Callable, Dict, Iterator, Optional, Union
+from typing import Callable, Dict, Iterator, Union
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def save(path: Union[str, os.PathLike], table: _native.HostTable, beside: Dict[s
     """
     parts = {"weight": table.embeddings}
     if _suffix(path) == ".npy":
-        if beside:
+        if "keys" in beside:
             raise InputError(f"{path} cannot hold the keys of a table by key; save it as .safetensors")
         with replace_file(path) as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": table.embeddings.shape}
@@ -50,7 +50,7 @@ def save(path: Union[str, os.PathLike], table: _native.HostTable, beside: Dict[s
 
 
 def load(path: Union[str, os.PathLike], table: _native.HostTable,
-         restore: Optional[Callable[[Dict[str, np.ndarray]], None]] = None) -> None:
+         restore: Callable[[Dict[str, np.ndarray]], None]) -> None:
     """Read rows and state, or rows alone with state 0, into the table.
 
     restore: gets what else there is, by name, before the table is touched; raises ValueError if that does not fit.
@@ -72,11 +72,10 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
             found = f"{parts[name].dtype} {parts[name].shape}" if name in parts else "nothing"
             raise InputError(f"{path} holds {found} as {name}, but this table needs float32 {to.shape}; use the sizes "
                              "and the optimizer it was saved with")
-    if restore is not None:
-        try:
-            restore({name: np.array(values) for name, values in parts.items() if name not in needed})
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from error
+    try:
+        restore({name: values for name, values in parts.items() if name not in ("weight", "optimizer_state")})
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
     for name, to in needed.items():
         for block in blocks(to):
             to[block] = parts[name][block]

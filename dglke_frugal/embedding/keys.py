@@ -84,8 +84,8 @@ class KeyTable:
         if policy not in SCORE_POLICIES:
             raise ValueError(f"there is no policy called {policy!r} for keys; there are {', '.join(SCORE_POLICIES)}")
         if not isinstance(init, BY_KEY):
-            raise ValueError("rows by key begin with numbers that depend on the key: init is Uniform, Normal or "
-                             "Constant of dglke_frugal.embedding")
+            raise ValueError("rows by key begin with numbers that depend on the key: init is Uniform, Normal, Xavier "
+                             "or Constant of dglke_frugal.embedding")
         self.policy, self._init, self._seed = policy, init, seed
         self._capacity, self._keep = capacity, keep_evicted
         self._births = np.zeros(capacity, np.uint32)  # by place
@@ -145,7 +145,7 @@ class KeyTable:
 
     def start_values(self, keys: np.ndarray, dim: int) -> np.ndarray:
         """(k, dim): what rows of keys (k,) begin with, and what keys without a row read."""
-        return self._init.values(keys, dim, self._seed)
+        return self._init.by_key(keys, dim, self._seed)
 
     def fill_absent(self, values: torch.Tensor, ids: np.ndarray, keys: np.ndarray) -> None:
         """values (n, dim) of keys without a row, ids[i] = NO_ROW, become their start values."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, Dict, Hashable, NamedTuple, Optional
+from typing import Any, Dict, Hashable, NamedTuple, Optional, Tuple
 
 import torch
 from torch.amp import GradScaler
@@ -55,8 +55,9 @@ def _around(thread: int) -> Optional[_Running]:
     return next((noted for _, noted in sorted(_running.items(), reverse=True) if noted.thread == thread), None)
 
 
-def unscaled(gradients: torch.Tensor, scaler: GradScaler, owner: Hashable) -> torch.Tensor:
-    """float32 gradients without the scaler's factor; zeros, as GradScaler skips a step, if they are not all finite.
+def unscaled(gradients: torch.Tensor, scaler: GradScaler, owner: Hashable) -> Tuple[torch.Tensor, torch.Tensor]:
+    """float32 gradients without the scaler's factor, and whether they are all finite; zeros if they are not, as
+    GradScaler skips a step.
 
     The scaler learns which it was, as of an optimizer of its own, and lowers its factor at its next `update`. Nothing
     here waits for a device. owner: whose gradients they are.
@@ -66,7 +67,7 @@ def unscaled(gradients: torch.Tensor, scaler: GradScaler, owner: Hashable) -> to
     found, device = scaler._per_optimizer_states[id(owner)]["found_inf_per_device"], gradients.device
     overflow = (~finite).float()
     found[device] = torch.maximum(found[device], overflow) if device in found else overflow
-    return torch.where(finite, gradients * inverse, 0.0)
+    return torch.where(finite, gradients * inverse, 0.0), finite
 
 
 def _note(scaled: Any, scaler: GradScaler) -> Any:

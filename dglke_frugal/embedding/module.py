@@ -4,14 +4,16 @@ from __future__ import annotations
 import copy
 import functools
 import os
+from dataclasses import replace
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from .. import _native
-from ..errors import first_line
+from ..errors import InputError, first_line
 from ..optim import RowOptimizer
 from ..store.flush_config import StoreAddress
 from ..store.request import Request
@@ -24,6 +26,7 @@ from .loss_scaling import scaler_of_backward, unscaled
 from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
+UPDATES = "optimizer_updates"  # how many the table has had, in its state_dict and files
 Method = TypeVar("Method", bound=Callable)
 
 
@@ -77,7 +80,8 @@ class Embedding(nn.Module):
         customized; rows that had to go are handed out by take_evicted if keep_evicted. Keys come in only with lookups
         that train; others read what a new key would begin with.
 
-        padding_idx: an id that reads zeros and is never updated. init, seed: start values, see dglke_frugal.embedding.
+        padding_idx: an id that reads zeros and is never updated. init, seed: start values: Normal, Uniform, Xavier or
+        Constant of dglke_frugal.embedding, or a function like those of torch.nn.init, which gets 65,536 rows at a time.
         shared: see `attach`.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
@@ -107,7 +111,8 @@ class Embedding(nn.Module):
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
-        self._init, self._seed = init, seed
+        self._init = start.of_table(init, num_embeddings, embedding_dim)
+        self._seed = seed
         if isinstance(device, (str, torch.device)):
             device = torch.device(device)
             if device.type not in ("cpu", "cuda"):
@@ -118,7 +123,7 @@ class Embedding(nn.Module):
             raise ValueError("rows by key are for one process; share a table of rows by number")
         self._table = Table(num_embeddings, embedding_dim, optimizer, cache, device, shared,
                             0 if keys is None else KeyTable.BYTES_PER_ROW)
-        self._keys = None if keys is None else KeyTable(capacity, policy, init, seed, keep_evicted)
+        self._keys = None if keys is None else KeyTable(capacity, policy, self._init, seed, keep_evicted)
         self.handle = nn.Parameter(torch.zeros(1, device=self._table.torch_device))
         if shared is None:
             self.reset_parameters()
@@ -130,10 +135,42 @@ class Embedding(nn.Module):
 
         address: that module's `address`, sent here. optimizer and cache: as there. settings: as for Embedding.
         In each step every rank makes one lookup and takes its gradient; gradients that several ranks have for a row are
-        added in the order of ranks, and the row is updated once. Reads without gradient, `weight`, `state_dict`, `save`
-        and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
+        added in the order of ranks, and the row is updated once. A lookup that gets no gradient has one of zeros, by
+        which Adam moves rows. All ranks change the learning rate alike. Reads without gradient, `weight`, `state_dict`,
+        `save` and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
         """
         return cls(address.rows, address.dim, optimizer, cache=cache, shared=SharedTable(address, rank), **settings)
+
+    @classmethod
+    def distributed(cls, num_embeddings: int, embedding_dim: int, optimizer: RowOptimizer, *, max_rows: int,
+                    cache: Optional[CacheConfig] = None, group: Optional[object] = None, **settings) -> "Embedding":
+        """One table of all processes of torch.distributed's group, which all make this call, on one machine.
+
+        The first process makes the table, and the others `attach` to it. max_rows: the most distinct ids of one process
+        in one lookup. group: the default one if not given. settings: as for Embedding; each process gives its own
+        device. A group of one process gets an ordinary table. Raises what the first process raises, and InputError if
+        the processes are on several machines.
+        """
+        ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+        cache = replace(cache or CacheConfig(), max_rows=max_rows, ranks=ranks)
+        if ranks == 1:
+            return cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)
+        hosts = [None] * ranks
+        dist.all_gather_object(hosts, os.uname().nodename, group)
+        if len(set(hosts)) > 1:
+            raise InputError(f"an Embedding is shared by processes of one machine, and these are on "
+                             f"{', '.join(sorted(set(hosts)))}; start them all on one with torchrun --nnodes 1")
+        table, found = None, [None]
+        if rank == 0:
+            try:
+                table = cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)
+                found = [table.address]
+            except Exception as error:  # for all, since the others wait
+                found = [error]
+        dist.broadcast_object_list(found, dist.get_global_rank(group or dist.group.WORLD, 0), group)
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return table or cls.attach(found[0], rank, optimizer, cache, **settings)
 
     @property
     @one_thread_at_a_time
@@ -237,16 +274,13 @@ class Embedding(nn.Module):
 
     @property
     def learning_rate(self) -> float:
-        """Of the optimizer; may be set between steps, and counts for gradients that arrive afterwards."""
-        return self._table.rule.learning_rate
+        """Of the optimizer, and so of all tables that have the same one; may be set between steps, and counts for
+        gradients that arrive afterwards."""
+        return self._table.optimizer.lr
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        if self._ranks > 1:
-            raise ValueError("the learning rate of several ranks stays what it was")
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"a learning rate is a number of at least 0, not {value}")
-        self._table.rule.learning_rate = value
+        self._table.optimizer.lr = value
 
     @property
     @one_thread_at_a_time
@@ -266,6 +300,7 @@ class Embedding(nn.Module):
         else:
             self.discard_prefetched()
             self._keys.clear()  # rows begin with their keys
+        self._table.rule.updates = 0
         self._table.rewritten()
 
     @one_thread_at_a_time
@@ -285,7 +320,7 @@ class Embedding(nn.Module):
         """Read what `save` wrote; a .npy file sets the state to 0. Raises InputError, with nothing changed."""
         self._table.check_alone("load")
         self._table.drain()
-        files.load(path, self._table.rows, self._restore if self._keys is not None else None)
+        files.load(path, self._table.rows, self._restore)
         self._table.rewritten()
 
     @one_thread_at_a_time
@@ -310,8 +345,8 @@ class Embedding(nn.Module):
                                "discard_prefetched() first")
 
     def _request(self, flat: np.ndarray) -> Request:
-        if self.padding_idx is not None:
-            flat = np.where(flat == self.padding_idx, _native.NO_ROW, flat)
+        """Of ids as `_flat` gives them. Raises IndexError for a negative one."""
+        _native.check_ids(flat, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
         return Request(flat, self.num_embeddings)
 
     def _flat(self, ids: torch.Tensor) -> np.ndarray:
@@ -319,14 +354,10 @@ class Embedding(nn.Module):
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
         try:
-            flat = np.array(ids.numpy(force=True).reshape(-1), np.int64)
+            return np.array(ids.numpy(force=True).reshape(-1), np.int64)
         except RuntimeError as error:
             raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it "
                                "outside of torch.vmap, torch.func and torch.export") from error
-        if self._keys is None and len(flat) and flat.min() < 0:
-            position = int((flat < 0).argmax())
-            raise IndexError(f"id {flat[position]} at position {position} is negative")
-        return flat
 
     @staticmethod
     def _scores(ids: torch.Tensor, scores: Optional[torch.Tensor]) -> Optional[np.ndarray]:
@@ -390,7 +421,9 @@ class Embedding(nn.Module):
                 gradients = gradients.to(torch.float32).contiguous()
             scaler = scaler_of_backward() or ticket.scaler
             if scaler is not None:
-                gradients = unscaled(gradients, scaler, self)
+                gradients, finite = unscaled(gradients, scaler, self)
+                if table.optimizer.counts_updates and not finite:
+                    return table.drop(ticket)  # Adam moves rows even if their gradient is zero
             elif self.check_finite and not torch.isfinite(gradients).all():
                 raise FloatingPointError(self._not_finite(ticket, gradients, order))
             if self._keys is not None and not table.is_open(ticket):
@@ -416,15 +449,21 @@ class Embedding(nn.Module):
 
     def _saved_beside(self) -> Dict[str, np.ndarray]:
         """Arrays that belong to the table besides its records, by name."""
-        if self._keys is None:
-            return {}
-        return self._keys.saved()
+        beside = {} if self._keys is None else self._keys.saved()
+        if self._table.optimizer.counts_updates:
+            beside[UPDATES] = np.array([self._table.rule.updates])
+        return beside
 
     def _restore(self, beside: Dict[str, np.ndarray]) -> None:
-        """Take back what _saved_beside gave."""
+        """Take back what _saved_beside gave. The optimizer begins to count where there is no count: the rows are those
+        of a table without its state. Raises ValueError, with nothing changed."""
+        updates = np.asarray(beside.get(UPDATES, [0]))
+        if updates.shape != (1,) or not np.issubdtype(updates.dtype, np.integer) or updates[0] < 0:
+            raise ValueError(f"{UPDATES} is one whole number of at least 0, not {updates!r}")
         if self._keys is not None:
             self._keys.restore(beside)
             self._table.discard_prefetched()
+        self._table.rule.updates = int(updates[0])
 
     @one_thread_at_a_time
     def __deepcopy__(self, memo: Dict) -> "Embedding":
@@ -482,7 +521,7 @@ class Embedding(nn.Module):
         others[prefix + "handle"] = self.handle
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         found = {name: state_dict[prefix + name] for name in ours if prefix + name in state_dict}
-        missing = [prefix + name for name in ("weight", *beside) if name not in found]
+        missing = [prefix + name for name in ("weight", *beside) if name not in found and name != UPDATES]
         if missing:
             missing_keys.extend(missing)
             return
@@ -497,9 +536,9 @@ class Embedding(nn.Module):
                                   f"{(rows.rows, shapes[name])}: use the sizes and the optimizer it was saved with")
                 return
         try:
-            self._restore({name: found[name].numpy(force=True) for name in beside})
+            self._restore({name: found[name].numpy(force=True) for name in beside if name in found})
         except ValueError as error:
-            error_msgs.append(f"{prefix}keys: {error}")
+            error_msgs.append(f"{prefix[:-1] or 'the table'}: {error}")
             return
         self._table.drain()
         records = torch.from_numpy(rows.records)

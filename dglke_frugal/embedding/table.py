@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import copyreg
 import ctypes
-import dataclasses
 import os
 import threading
 import weakref
@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..optim import RowOptimizer
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flush_config import FlushConfig, StoreAddress
-from ..store.flushing import AttachedRows, FlushedRows, PlainRows
+from ..store.flushing import AttachedRows, FlushedRows, PlainRows, RankRows
 from ..store.request import Request
 from ..store.row_bytes import padded_bytes
 from .config import CacheConfig
@@ -103,7 +103,8 @@ class Table:
     Attributes:
         alone: a lock; raises RuntimeError in a forked process that lacks updates.
         rows: the host table, up to date after `drain`.
-        rule: the optimizer.
+        optimizer: which may be that of other tables, too.
+        rule: its updates of this table.
     """
 
     def __init__(self, rows: int, dim: int, optimizer: RowOptimizer, cache: Optional[CacheConfig], device: object,
@@ -113,13 +114,14 @@ class Table:
 
         Raises InputError if there is no memory, RuntimeError if that process has ended.
         """
-        self._optimizer, self._cache, self._shared, self._beside = optimizer, cache, shared, beside
+        self.optimizer, self._cache, self._shared, self._beside = optimizer, cache, shared, beside
         self.rule = optimizer.native()
         self._work_on(device)
-        if self._config.ranks > 1 and device != torch.device("cpu"):
-            raise ValueError("several ranks train one table on the CPU only; use one process for a GPU")
         if shared is not None:
             at = shared.address
+            if (at.flushing.poll_microseconds == 0) != (device == torch.device("cpu")):
+                raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of "
+                                 "device")
             self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
         else:
             self._check_memory(rows, dim)
@@ -158,35 +160,37 @@ class Table:
     def __deepcopy__(self, memo: Dict) -> "Table":
         """A table of its own, without the lookups to come. Raises InputError if there is no memory."""
         with self.alone:
-            copy = memo[id(self)] = Table(*self._settings())
-            copy._fill(self.rows.records)
-        return copy
+            rows, dim, optimizer, *others = self._settings()
+            other = memo[id(self)] = Table(rows, dim, copy.deepcopy(optimizer, memo), *others)
+            other._fill(self.rows.records, self.rule.updates)
+        return other
 
     def __getstate__(self) -> Dict:
         """Its settings, and all rows and their state in a tensor, which torch.save writes without a copy."""
         with self.alone:
-            return {"settings": self._settings(), "records": torch.from_numpy(self.rows.records)}
+            return {"settings": self._settings(), "records": torch.from_numpy(self.rows.records),
+                    "updates": self.rule.updates}
 
     def __setstate__(self, state: Dict) -> None:
         self.__init__(*state["settings"])
-        self._fill(np.asarray(state["records"]))
+        self._fill(np.asarray(state["records"]), state["updates"])
 
     def _settings(self) -> tuple:
         """What `__init__` takes for a table like this one, which is drained first."""
         if self._config.ranks > 1:
             raise RuntimeError("a table that several ranks train cannot be copied or pickled; use state_dict() or save")
         self.drain()
-        optimizer = dataclasses.replace(self._optimizer, lr=self.rule.learning_rate)
-        return self.rows.rows, self.rows.dim, optimizer, self._cache, self._device, None, self._beside
+        return self.rows.rows, self.rows.dim, self.optimizer, self._cache, self._device, None, self._beside
 
-    def _fill(self, records: np.ndarray) -> None:
+    def _fill(self, records: np.ndarray, updates: int) -> None:
+        self.rule.updates = updates
         for block in blocks(records):
             self.rows.records[block] = records[block]
 
     def move(self, device: torch.device) -> None:
         """Work on another device from now on; the host table stays where it is."""
         if self._config.ranks > 1:
-            raise RuntimeError("a table that several ranks train stays on the CPU")
+            raise RuntimeError("a table that several ranks train stays where it was made; give each its device then")
         self.drain()
         self.stop()
         self._work_on(device)
@@ -247,7 +251,7 @@ class Table:
         while self._announced:  # the executor expects them: they run, and nothing changes
             self._announced -= 1
             self._executor.begin(self._pending.popleft())
-            self._executor.skip()
+            self._skip()
         self._pending.clear()
 
     def look_up(self, request: Request, prepare: Optional[Callable[[Executor], None]] = None):
@@ -288,6 +292,7 @@ class Table:
         """The gradient of a lookup has arrived: see Executor.update."""
         if ticket is self._open:
             self._open = None
+            self.optimizer.next_update(self.rule)
             self._executor.update(gradients, order)
             self._announce_ahead()
             return
@@ -295,6 +300,7 @@ class Table:
             raise RuntimeError("with several ranks the gradient of a lookup must come before the next lookup or read "
                                "of its table")
         self._close_step()
+        self.optimizer.next_update(self.rule)
         if self._announced and not isinstance(self._executor, TableExecutor):
             self.drain()
             on_host = TableExecutor(self.rows, self.rule)
@@ -304,6 +310,11 @@ class Table:
             if not isinstance(self._executor, TableExecutor):
                 self._grow(ticket.request)
             self._executor.change(ticket.request, gradients, order)
+
+    def drop(self, ticket: Ticket) -> None:
+        """The gradient of a lookup will not be used."""
+        if ticket is self._open:
+            self._close_step()
 
     def read(self, request: Request, prefetched: bool = True) -> torch.Tensor:
         """Embeddings (n, dim) of a request that will have no gradient.
@@ -392,7 +403,13 @@ class Table:
     def _close_step(self) -> None:
         if self._open is not None:
             self._open = None
-            self._executor.skip()
+            self._skip()
+
+    def _skip(self) -> None:
+        """End the running step without a gradient; other ranks may have one, for which it is a gradient of zeros."""
+        if self._config.ranks > 1:
+            self.optimizer.next_update(self.rule)
+        self._executor.skip()
 
     def _restart(self, keep_pending: bool = True) -> None:
         """Bring everything home, and begin with an empty cache."""
@@ -410,36 +427,41 @@ class Table:
 
     def _make_executor(self) -> Executor:
         config, rows = self._config, self.rows
+        device = None if self._device == torch.device("cpu") else self._device_to_work()
         if self._shared is not None:
-            flushed = AttachedRows(rows, self._shared.address, self._shared.rank)
+            flushed = AttachedRows(rows, self._shared.address, self._shared.rank, device)
             self._max_rows = flushed.address.flushing.max_rows_per_step
-            return EngineExecutor(rows, self.rule, flushed)
+            return self._executor_of(flushed, device)
         if self._in_place:
             return TableExecutor(rows, self.rule)
-        device = None if self._device == torch.device("cpu") else self._device_to_work()
         if config.flush == "none":
             ranked = PlainRows(rows, device)
         else:
-            ranked = FlushedRows(rows, self.rule.learning_rate, self._flush_config(), self._hot_rows(), device,
+            ranked = FlushedRows(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device,
                                  self.rule)
+        return self._executor_of(ranked, device)
+
+    def _executor_of(self, ranked: RankRows, device) -> Executor:
         if device is None:
-            return EngineExecutor(rows, self.rule, ranked)
+            return EngineExecutor(self.rows, self.rule, ranked)
         from ..store.device_executor import DeviceExecutor
 
-        return DeviceExecutor(rows, self.rule, ranked, config.lookahead, self._max_rows)
+        config = self._config
+        return DeviceExecutor(self.rows, self.rule, ranked, config.lookahead, self._max_rows, config.ranks)
 
     def _flush_config(self) -> FlushConfig:
         config, rows, staging = self._config, self.rows, 0
         slots = min(rows.rows, int(rows.rows * config.cache_ratio))
-        by_default = "p2f" if self._device == torch.device("cpu") else "direct"
+        by_gpu = self._device != torch.device("cpu") and config.ranks == 1
         if config.ranks > 1:
             self._max_rows = min(rows.rows, config.max_rows)
             # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
             records = 2 * (self._max_rows + min(slots, config.ranks * self._max_rows)) + 8 * self._max_rows
             staging = records * rows.stride * 4
+            self.rule.keep(8 * (config.lookahead + 8))  # twice the steps that an engine can have under way
         return FlushConfig(
             max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
-            mode=by_default if config.flush == AUTO else config.flush, lookahead=config.lookahead,
+            mode=("direct" if by_gpu else "p2f") if config.flush == AUTO else config.flush, lookahead=config.lookahead,
             flush_threads=config.flush_threads, slots=slots, policy=config.policy, staging_bytes=staging)
 
     def _hot_rows(self):

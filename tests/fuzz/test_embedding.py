@@ -9,13 +9,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from embedding.plain import PlainTable
+from embedding.plain import PlainTable, with_rate
 
 from dglke_frugal import Embedding, EmbeddingBag, optim
 from dglke_frugal.embedding import CacheConfig, Uniform
 
 DIM, ROWS, STEPS = 3, 9, 50
-OPTIMIZERS = (optim.SGD(0.5), optim.RowwiseAdagrad(0.5), optim.Adagrad(0.5))
+OPTIMIZERS = (optim.SGD(0.5), optim.RowwiseAdagrad(0.5), optim.Adagrad(0.5), optim.Adagrad(0.5, clip=1.0))
 POLICIES = ("lru", "lfu", "epoch_lru", "epoch_lfu", "customized")
 INIT = Uniform(-1, 1)
 
@@ -31,7 +31,7 @@ class Row:
         return torch.from_numpy(self.plain.weight[0].copy())
 
     def move(self, gradients, rate):
-        self.plain.optimizer = type(self.plain.optimizer)(rate)
+        self.plain.optimizer = with_rate(self.plain.optimizer, rate)
         self.plain.update(torch.zeros(len(gradients), dtype=torch.long), gradients)
 
 
@@ -120,7 +120,7 @@ class Program:
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
-        self.optimizer = self.one_of(*OPTIMIZERS)
+        self.optimizer = copy.deepcopy(self.one_of(*OPTIMIZERS))
         self.rate, self.late, self.ahead = self.optimizer.lr, [], []
         self.module = self.make(optimizer=self.optimizer, init=INIT, cache=self.one_of(None, CacheConfig(
             cache_ratio=self.one_of(0.0, 0.3, 1.0), lookahead=self.one_of(1, 2, 5), flush=self.one_of("p2f", "sync"),

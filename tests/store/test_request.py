@@ -16,7 +16,7 @@ def expected(ids):
     """(rows, inverse, offset, order)."""
     rows, counts = np.unique(ids[ids >= 0], return_counts=True)
     inverse = np.where(ids < 0, len(rows), np.searchsorted(rows, ids))
-    order = np.argsort(np.where(ids < 0, ROWS, ids), kind="stable")[: counts.sum()]
+    order = np.argsort(np.where(ids < 0, 1 << 62, ids), kind="stable")[: counts.sum()]
     return rows, inverse, np.concatenate([[0], np.cumsum(counts)]), order
 
 
@@ -65,3 +65,20 @@ def test_a_request_knows_its_tensor_until_that_is_changed():
     assert request.is_of(ids) and not request.is_of(ids.clone())
     ids[0] = 2
     assert not request.is_of(ids)
+
+
+@pytest.mark.parametrize("count, rows", [
+    (0, 5), (1, 1), (7, 3), (300, 10), (300, 10**9), (5000, 2**33), (65_535, 50), (65_536, 1), (70_000, 3),
+    (150_000, 1000), (300_000, 10**7), (200_000, 2**40)])
+def test_ids_are_sorted_by_any_number_of_threads(count, rows):
+    random = np.random.default_rng(count)
+    ids = np.minimum((rows * random.random(count) ** 4).astype(np.int64), rows - 1)
+    ids[random.random(count) < 0.1] = _native.NO_ROW
+    for lookup in (_native.Lookup(ids, rows), _native.SortedAhead(ids, rows).take()):
+        for found, wanted in zip((lookup.rows, lookup.inverse, lookup.offset, lookup.order), expected(ids)):
+            np.testing.assert_array_equal(found, wanted)
+    if count > 3:
+        ids[[count // 2, count - 1]] = rows, -5
+        for sort in (_native.Lookup, lambda *given: _native.SortedAhead(*given).take()):
+            with pytest.raises(IndexError, match=f"id {rows} at position {count // 2} is outside"):
+                sort(ids, rows)

@@ -1,6 +1,8 @@
 #include "kernels/cpu/summed_update.h"
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/cpu/host_warp.h"
@@ -75,3 +77,43 @@ void update_from_sums(const RowMemory& memory, const RowWrites& writes, const fl
 }
 
 }  // namespace frugal::cpu
+
+namespace frugal {
+namespace {
+
+void apply_rule(const UpdateRule& rule, float* row, std::span<const float* const> gradients, const RowLayout& layout) {
+  static thread_local std::vector<float> sum;  // grows once
+  sum.assign(static_cast<std::size_t>(layout.dim), 0.0f);
+  for (const float* gradient : gradients)
+    for (std::int64_t i = 0; i < layout.dim; ++i) sum[static_cast<std::size_t>(i)] += gradient[i];
+  update_from_sum<HostWarp, 1>(row, row, sum.data(), layout.dim, rule, sum_level_power(layout.dim / kSumPartials), 0);
+}
+
+}  // namespace
+
+void SummedUpdate::next(double learning_rate, float epsilon, float largest_norm, double beta1, double beta2) {
+  const auto number = static_cast<double>(++updates_);
+  rule_.learning_rate = static_cast<float>(learning_rate);
+  rule_.epsilon = epsilon;
+  rule_.largest_norm = largest_norm;
+  rule_.mean_rate = static_cast<float>(1 - beta1);
+  rule_.square_rate = static_cast<float>(1 - beta2);
+  rule_.corrected_rate = static_cast<float>(learning_rate / (1 - std::pow(beta1, number)));
+  rule_.root_rate = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, number)));
+  if (!kept_.empty()) kept_[static_cast<std::size_t>(steps_) % kept_.size()] = {steps_, rule_};
+  ++steps_;
+}
+
+void SummedUpdate::apply(float* row, std::span<const float* const> gradients, const RowLayout& layout) const {
+  apply_rule(rule_, row, gradients, layout);
+}
+
+void SummedUpdate::apply_in_step(std::int64_t step, float* row, std::span<const float* const> gradients,
+                                 const RowLayout& layout) const {
+  if (kept_.empty()) return apply(row, gradients, layout);
+  const Kept& of_step = kept_[static_cast<std::size_t>(step) % kept_.size()];
+  if (of_step.step != step) throw std::logic_error("the rule of a step's updates is gone before they are");
+  apply_rule(of_step.rule, row, gradients, layout);
+}
+
+}  // namespace frugal

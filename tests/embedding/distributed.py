@@ -1,0 +1,81 @@
+"""What each process of test_distributed.py runs, with torchrun's environment: prints its results as a line of JSON."""
+import hashlib
+import json
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from dglke_frugal import optim
+from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
+from dglke_frugal.errors import InputError
+
+ROWS, DIM, STEPS = 50, 4, 12
+
+
+class Model(torch.nn.Module):
+    def __init__(self, table, holds_table):
+        super().__init__()
+        self.layer = torch.nn.Linear(3 * DIM, 1)
+        self.table = table if holds_table else None
+
+    def forward(self, given):
+        return self.layer((given if self.table is None else self.table(given)).flatten(1)).squeeze(1)
+
+
+def train(settings, holds_table, ahead):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    optimizer = optim.Adam(0.05, clip=1.0)
+    table = Embedding.distributed(ROWS, DIM, optimizer, max_rows=24, cache=CacheConfig(**settings), init=Uniform(-1, 1))
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    torch.manual_seed(rank)  # DistributedDataParallel begins with the layers of the first process
+    model = DistributedDataParallel(Model(table, holds_table))
+    dense = torch.optim.SGD(model.module.layer.parameters(), 0.1)
+    random = torch.Generator().manual_seed(7)
+    batches = [torch.randint(ROWS, (8, 3), generator=random) for _ in range(STEPS * ranks)][rank::ranks]
+    for ids in Lookahead(batches, lambda ids: {table: ids}, ahead) if ahead else batches:
+        score = model(ids if holds_table else table(ids))
+        dense.zero_grad()
+        (torch.nn.functional.softplus(score).mean() / ranks).backward()
+        dense.step()
+        schedule.step()
+    digest = hashlib.sha256()
+    for values in (table.weight, table.state_dict()["optimizer_state"], *model.module.layer.parameters()):
+        digest.update(values.detach().contiguous().numpy().tobytes())
+    table.close()
+    return digest.hexdigest()
+
+
+def state_of_one(goes_on):
+    """The first process alone asks for the rows, as scripts do that save them there; the others go on or end."""
+    table = Embedding.distributed(ROWS, DIM, optim.SGD(0.1), max_rows=5)
+    for _ in range(3):
+        table(torch.arange(5)).sum().backward()
+    try:
+        if dist.get_rank() == 0:
+            table.state_dict()
+        elif goes_on:
+            table(torch.arange(5)).sum().backward()
+            table(torch.arange(5)).sum().backward()
+        return "nothing was said"
+    except RuntimeError as error:
+        return str(error)
+
+
+def main(what, *arguments):
+    dist.init_process_group("gloo")
+    try:
+        if what == "train":
+            result = [train(*each) for each in arguments[0]]
+        elif what == "state of one":
+            result = state_of_one(*arguments)
+        else:
+            Embedding.distributed(10**12, 512, optim.SGD(0.1), max_rows=5)
+    except InputError as error:
+        result = str(error)
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(json.loads, sys.argv[2:]))

@@ -1,0 +1,49 @@
+"""Processes of torch.distributed share a table beside layers under DistributedDataParallel."""
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("distributed.py")
+
+
+def results(processes, *arguments):
+    """What each process prints."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    started = []
+    for rank in range(processes):
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank),
+                       "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        started.append(subprocess.Popen([sys.executable, SCRIPT, *arguments], env=environment, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    outputs = [process.communicate(timeout=300) for process in started]
+    assert [process.returncode for process in started] == [0] * processes, outputs
+    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+
+
+def test_no_cache_and_no_timing_changes_a_bit():
+    """The table beside the layers under DistributedDataParallel, or within them."""
+    runs = [({"cache_ratio": 0.0}, False, 0), ({"cache_ratio": 0.4, "flush_threads": 1}, False, 3),
+            ({"cache_ratio": 1.0, "flush": "sync", "lookahead": 2}, False, 1),
+            ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4)]
+    found = results(2, "train", json.dumps(runs))
+    assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on):
+    found = results(2, "state of one", json.dumps(goes_on))
+    assert "All ranks ask for weight, state_dict" in found[0]
+    assert ("goes on with step 3" if goes_on else "rank 1 has left") in found[0]
+    assert found[1] == (found[0] if goes_on else "nothing was said")
+
+
+def test_a_table_that_cannot_be_made_is_told_to_all():
+    found = results(2, "too large")
+    assert found[0] == found[1] and "host memory" in found[0]
