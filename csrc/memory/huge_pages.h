@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <new>
 #include <vector>
 
@@ -43,15 +42,6 @@ struct HugePages {
   }
   static std::align_val_t alignment(std::size_t bytes) { return std::align_val_t{bytes < kPage ? std::max(alignof(T), kLine) : kPage}; }
 };
-
-// For memory that somebody else has allocated and nobody has written to: so much of it is a mapping of its own.
-inline void ask_for_huge_pages(void* memory, std::size_t bytes) {
-  constexpr std::size_t kOwnMapping = std::size_t{32} << 20, kSmallPage = 4096;
-  if (bytes < kOwnMapping) return;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + kSmallPage - 1) / kSmallPage * kSmallPage;
-  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / kSmallPage * kSmallPage;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-}
 
 template <class T>
 using LargeArray = std::vector<T, HugePages<T>>;

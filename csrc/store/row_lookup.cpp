@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/cpu/summed_update.h"
-#include "memory/huge_pages.h"
 #include "parallel/callers_threads.h"
 
 namespace frugal {
@@ -20,7 +19,6 @@ constexpr std::int64_t kLine = 16;         // floats
 template <class Find>
 void gather(std::int64_t count, std::int64_t dim, float* out, const Find& find) {
   const std::int64_t grain = std::max<std::int64_t>(1, kFloatsPerTask / dim);
-  ask_for_huge_pages(out, static_cast<std::size_t>(count * dim) * sizeof(float));
   run_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       if (i + kAhead < end)
