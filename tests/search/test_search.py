@@ -101,7 +101,7 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(
     (line,) = re.findall("train with: (.*)$", capsys.readouterr().out, re.M)
     program, *arguments = shlex.split(line)
     assert program == "dglke_train"
-    subprocess.run([sys.executable, "-m", "dglke_frugal", "train", *arguments], check=True, capture_output=True)
+    main(["train", *arguments])
     run = tmp_path / "my runs" / "DistMult_my graph_0"
     logged = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
     assert [[each["step"], each["valid/MRR"]] for each in logged if "valid/MRR" in each] == best["validations"]
