@@ -20,7 +20,7 @@ class Reference(type(Path())):
     def __truediv__(self, name):
         path = super().__truediv__(name)
         if not path.exists():
-            message = f"needs the reference data at {path} (set DGLKE_FRUGAL_REFERENCE to the folder of all of it)"
+            message = f"needs the reference data at {path} (set DGLKE_FRUGAL_REFERENCE to the folder of golden and data)"
             if os.environ.get("CI"):
                 pytest.fail(message)
             pytest.skip(message)
