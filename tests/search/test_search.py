@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from ranks.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main
@@ -30,6 +31,7 @@ from dglke_frugal.search.study import Study
 
 pytest.importorskip("optuna")
 
+PYTHON = sys.executable  # of searches in processes of their own, whose trials are no forks
 SPACE = """\
 flags: {model_name: DistMult, hidden_dim: 16, gamma: 12, batch_size: 256, neg_sample_size: 32, max_step: 60,
   eval_interval: 20, eval_percent: 0.1}
@@ -44,9 +46,11 @@ full: {max_step: 90}
 
 
 @pytest.fixture
-def search(small, tmp_path, monkeypatch):  # noqa: F811
-    """Starts the command on the small graph; returns its arguments, with a function to run them in this process."""
+def search(small, interpreter, tmp_path, monkeypatch):  # noqa: F811
+    """Starts the command on the small graph; returns its arguments, with a function to run them in this process, whose
+    trials are forks."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "executable", interpreter)
     (tmp_path / "space.yaml").write_text(SPACE)
     common = [str(tmp_path / "space.yaml"), "--dataset", "small", "--format", "raw_udd_hrt", "--data_files",
               "train.txt", "valid.txt", "test.txt", "--data_path", str(small), "--out", str(tmp_path / "out")]
@@ -258,7 +262,7 @@ def test_more_trials_go_on_and_another_space_is_refused(search, tmp_path, capsys
 
 
 def start(search, *flags):
-    process = subprocess.Popen([sys.executable, "-m", "dglke_frugal", "search", *search.arguments, *map(str, flags)],
+    process = subprocess.Popen([PYTHON, "-m", "dglke_frugal", "search", *search.arguments, *map(str, flags)],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while (line := process.stdout.readline()) and not line.startswith("trial "):
         pass
@@ -412,7 +416,7 @@ def test_what_a_search_refuses(search, capsys, flags, says):
 def test_without_optuna_it_says_what_to_install(search):
     code = ("import sys; sys.modules['optuna'] = None\n"
             "from dglke_frugal.cli.main import main\nmain(['search', *sys.argv[1:]])")
-    done = subprocess.run([sys.executable, "-c", code, *search.arguments], capture_output=True, text=True)
+    done = subprocess.run([PYTHON, "-c", code, *search.arguments], capture_output=True, text=True)
     assert done.returncode == 2
     assert install_command("search") in done.stderr and len(done.stderr.splitlines()) == 1
 
