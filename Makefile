@@ -11,6 +11,8 @@ step = @$(PYTHON) packaging/step.py "$(1)" build/log/$(2).log $(3)
 
 # cmake and ninja are those of the virtual environment.
 export PATH := $(abspath $(BIN)):$(PATH)
+# Tests start many processes, each of which would compile the package's Python again where this is set.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: quickstart welcome test test-python test-cpp packages sanitize sanitize-and-install clean
 

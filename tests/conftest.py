@@ -11,27 +11,38 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def reference_folder(name):
-    """A folder of reference material (golden traces, real graphs): beside the checkout, or where the variable says."""
-    folder = Path(os.environ.get("DGLKE_FRUGAL_REFERENCE", ROOT.parent / "shared")) / name
-    if not folder.is_dir():
-        message = f"needs the reference data at {folder} (set DGLKE_FRUGAL_REFERENCE to its folder)"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return folder
+class Reference(type(Path())):
+    """Reference material (golden traces, real graphs): beside the checkout, or where the variable says.
+
+    A path below it that is not there ends the test that asks for it with one sentence.
+    """
+
+    def __truediv__(self, name):
+        path = super().__truediv__(name)
+        if not path.exists():
+            message = f"needs the reference data at {path} (set DGLKE_FRUGAL_REFERENCE to the folder of golden and data)"
+            if os.environ.get("CI"):
+                pytest.fail(message)
+            pytest.skip(message)
+        return path
 
 
 @pytest.fixture(scope="session")
-def golden():
+def reference():
+    """Folder of all reference material."""
+    return Reference(os.environ.get("DGLKE_FRUGAL_REFERENCE", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def golden(reference):
     """Folder of step-by-step traces of genuine DGL-KE."""
-    return reference_folder("golden")
+    return reference / "golden"
 
 
 @pytest.fixture(scope="session")
-def graphs():
+def graphs(reference):
     """Folder of real graphs in DGL-KE's layouts."""
-    return reference_folder("data")
+    return reference / "data"
 
 
 def pytest_configure():

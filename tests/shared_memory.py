@@ -8,7 +8,7 @@ FOLDER = "/dev/shm"
 
 
 @contextlib.contextmanager
-def nothing_left(seconds=30):
+def nothing_left(seconds=180):
     """Fails if a name that has come up meanwhile stays. Those of tests beside this one go when these end."""
     before = set(os.listdir(FOLDER))
     yield

@@ -67,7 +67,7 @@ def dglke():
 
     yield command
     server.stdin.close()
-    server.wait(timeout=30)
+    server.wait()
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("dataset", ["FB15k", "FB15k-237", "wn18rr"])
 def test_real_built_in(graphs, dataset):
-    graph = load_graph(dataset, graphs)
+    graph = load_graph(dataset, (graphs / dataset).parent)
     entities = oracle.read_dictionary(graphs / dataset / "entities.dict")
     relations = oracle.read_dictionary(graphs / dataset / "relations.dict")
     assert (graph.n_entities, graph.n_relations) == (len(entities), len(relations))

@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -274,10 +273,11 @@ def test_wrong_configurations_are_refused_with_a_sentence(change, message):
 
 
 def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():
-    table, seen = first_table(4, 3), []
+    table, seen, registered = first_table(4, 3), [], threading.Event()
 
     def waits(port):
         port.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
+        registered.set()
         with pytest.raises(EngineError, match="out of coffee"):
             port.plan(0)
         seen.append(True)
@@ -285,9 +285,9 @@ def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():
     with pytest.raises(ValueError), small_engine(table, ranks=2) as engine:
         thread = threading.Thread(target=waits, args=(engine.port(0),))
         thread.start()
-        time.sleep(0.05)
+        registered.wait()
         raise ValueError("out of coffee")
-    thread.join(5)
+    thread.join()
     assert seen == [True]
 
 
@@ -307,10 +307,8 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
         port.wait_gate(0)
         port.publish(0)
         child.send_signal(signal.SIGKILL)
-        start = time.monotonic()
         with pytest.raises(EngineError, match=rf"Rank 1 \(process {child.pid}\) has ended"):
             port.drain()
-        assert time.monotonic() - start < 30  # about 0.1 s; a hang would be forever
         child.wait()
         child.stdout.close()
 

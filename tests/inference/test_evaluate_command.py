@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 from inference.make_run import udd_flags, write_run
@@ -110,10 +109,8 @@ def test_help_needs_no_torch():
         "import sys; from dglke_frugal.cli import evaluate\ntry: evaluate.main(['--help'])\n"
         "except SystemExit: pass\nassert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
-    begin = time.perf_counter()
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "--neg_deg_sample_eval" in out and "--rank_ties" in out
-    assert time.perf_counter() - begin < 30
 
 
 @pytest.mark.parametrize("finished, says", [(False, "has not ended.*dglke_train --resume"), (True, "--no_save_emb")])

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ranks.columns_oracle import ColumnsOracle
-from ranks.conftest import CARRIES, Ranks, assert_gone, assert_same, followers, in_floats, trained, wait_for
+from ranks.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, followers, in_floats,
+                            trained, wait_for)
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
@@ -237,7 +238,7 @@ def test_no_rank_outlives_rank_0(running):
 
 
 def test_an_interrupt_stops_all_after_the_same_step(running, columns):
-    process, folder, others = running()
+    process, folder, others = running(suffering=SLOW_FROM_STEP_21)
     os.kill(others[1], signal.SIGTERM)
     output, _ = process.communicate(timeout=180)
     assert_gone(others.values())

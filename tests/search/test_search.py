@@ -1,5 +1,6 @@
 """Searches on a small graph: what is best is found and written, bad trials are pruned, a killed search goes on."""
 
+import itertools
 import json
 import os
 import re
@@ -9,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from ranks.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main
@@ -29,6 +32,7 @@ from dglke_frugal.search.study import Study
 
 pytest.importorskip("optuna")
 
+PYTHON = sys.executable  # of searches in processes of their own, whose trials are no forks
 SPACE = """\
 flags: {model_name: DistMult, hidden_dim: 16, gamma: 12, batch_size: 256, neg_sample_size: 32, max_step: 60,
   eval_interval: 20, eval_percent: 0.1}
@@ -49,9 +53,11 @@ def no_plotly(monkeypatch):
 
 
 @pytest.fixture
-def search(small, tmp_path, monkeypatch):  # noqa: F811
-    """Starts the command on the small graph; returns its arguments, with a function to run them in this process."""
+def search(small, interpreter, tmp_path, monkeypatch):  # noqa: F811
+    """Starts the command on the small graph; returns its arguments, with a function to run them in this process, whose
+    trials are forks."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "executable", interpreter)
     (tmp_path / "space.yaml").write_text(SPACE)
     common = [str(tmp_path / "space.yaml"), "--dataset", "small", "--format", "raw_udd_hrt", "--data_files",
               "train.txt", "valid.txt", "test.txt", "--data_path", str(small), "--out", str(tmp_path / "out")]
@@ -108,7 +114,7 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(
     (line,) = re.findall("train with: (.*)$", capsys.readouterr().out, re.M)
     program, *arguments = shlex.split(line)
     assert program == "dglke_train"
-    subprocess.run([sys.executable, "-m", "dglke_frugal", "train", *arguments], check=True, capture_output=True)
+    main(["train", *arguments])
     run = tmp_path / "my runs" / "DistMult_my graph_0"
     logged = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
     assert [[each["step"], each["valid/MRR"]] for each in logged if "valid/MRR" in each] == best["validations"]
@@ -313,7 +319,7 @@ def test_more_trials_go_on_and_another_space_is_refused(search, tmp_path, capsys
 
 
 def start(search, *flags):
-    process = subprocess.Popen([sys.executable, "-m", "dglke_frugal", "search", *search.arguments, *map(str, flags)],
+    process = subprocess.Popen([PYTHON, "-m", "dglke_frugal", "search", *search.arguments, *map(str, flags)],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while (line := process.stdout.readline()) and not line.startswith("trial "):
         pass
@@ -467,13 +473,16 @@ def test_what_a_search_refuses(search, capsys, flags, says):
 def test_without_optuna_it_says_what_to_install(search):
     code = ("import sys; sys.modules['optuna'] = None\n"
             "from dglke_frugal.cli.main import main\nmain(['search', *sys.argv[1:]])")
-    done = subprocess.run([sys.executable, "-c", code, *search.arguments], capture_output=True, text=True)
+    done = subprocess.run([PYTHON, "-c", code, *search.arguments], capture_output=True, text=True)
     assert done.returncode == 2
     assert install_command("search") in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_no_trial_starts_after_the_time_is_up(search):
-    assert 1 <= len(search("--trials", 100, "--seconds", 0.5)["trials"]) <= 2
+def test_no_trial_starts_after_the_time_is_up(search, monkeypatch):
+    """The time is not up when the search looks first, and is when it looks next."""
+    clock = itertools.chain([0.0, 0.9], itertools.repeat(1.0))
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
+    assert len(search("--trials", 100, "--seconds", 1)["trials"]) == 1
 
 
 @pytest.mark.parametrize("ends", [True, False])

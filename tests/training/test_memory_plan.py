@@ -2,8 +2,6 @@
 
 import json
 import resource
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,12 +20,20 @@ from dglke_frugal.training.run_training import graph_size
 ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
 
 
-def plan(*flags):
+@pytest.fixture
+def plan(capsys):
     """What `dglke_frugal plan --json` prints, its exit code, and its error output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dglke_frugal", "plan", "--json", *map(str, flags)], capture_output=True, text=True
-    )
-    return json.loads(done.stdout), done.returncode, done.stderr
+
+    def command(*flags):
+        code = 0
+        try:
+            main(["plan", "--json", *map(str, flags)])
+        except SystemExit as ended:
+            code = ended.code
+        said = capsys.readouterr()
+        return json.loads(said.out), code, said.err
+
+    return command
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +45,7 @@ def wide(tmp_path_factory):
     random = np.random.default_rng(0)
     for split in ("train", "valid", "test"):
         columns = [
-            random.integers(0, bound, TRIPLES if split == "train" else 500) for bound in (ENTITIES, RELATIONS, ENTITIES)
+            random.integers(0, bound, TRIPLES if split == "train" else 100) for bound in (ENTITIES, RELATIONS, ENTITIES)
         ]
         np.savetxt(folder / f"{split}.txt", np.stack(columns, 1), fmt="%d", delimiter="\t")
     return folder
@@ -280,7 +286,7 @@ def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, capsys, tmp_p
     assert not any(tmp_path.iterdir())
 
 
-def test_the_command(small, capsys):
+def test_the_command(plan, small, capsys):
     found, code, _ = plan("--entities", 1000, "--relations", 10, "--triples", 5000, "--model_name", "TransE_l2")
     assert code == 0 and found["fits"] and found["host"]["parts"]["entity table"] == 1000 * 1664
     found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)

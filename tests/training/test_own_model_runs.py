@@ -2,10 +2,12 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
 import torch
+from ranks.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import tables
 
 import dglke_frugal
@@ -203,7 +205,8 @@ def test_a_state_that_is_gone_or_of_another_class(runs):
         dglke_frugal.load(folder)
 
 
-def test_several_ranks_train_what_the_built_in_model_does(runs):
+def test_several_ranks_train_what_the_built_in_model_does(runs, interpreter, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(sys, "executable", interpreter)  # of the ranks
     flags = ["--max_step", 30, "--num_proc", 2, "--batch_size", 64, "--neg_sample_size", 16]
     own = runs(*flags, "--model_name", "kept_models:Scaled(norm=2)", "--test")
     built_in = runs(*flags, "--model_name", "TransE_l2", "--test")

@@ -45,21 +45,19 @@ struct ProcessOutcome {
   std::vector<int> exit_codes;  // ExitCode, or -signal
   std::vector<std::string> errors;
   std::int64_t stale_reads = 0;
-  bool hung = false;                          // somebody had to be killed at the end
-  std::int64_t milliseconds_after_kill = -1;  // until all processes were gone
+  bool hung = false;  // somebody had to be killed at the end
 };
 
 struct ProcessOptions {
-  int kill_rank = -1;
-  std::chrono::microseconds kill_after{0};
-  std::chrono::milliseconds patience{20'000};
-  std::function<void(int, std::int64_t)> before_step{};
+  int kill_rank = -1;  // killed while it waits before this step
+  std::int64_t kill_at_step = 0;
+  std::chrono::seconds patience{180};
 };
 
 inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std::span<float> table,
                                     const ProcessOptions& options = {}) {
   struct Control {
-    std::atomic<int> ready, abandoned;
+    std::atomic<int> ready, abandoned, victim_waits;
     std::atomic<std::int64_t> stale;
     char path[64];
     char errors[16][256];
@@ -86,7 +84,12 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
       }
       attached = true;
       RankPort port(segment, rank);
-      train_rank(port, shape, trace, oracle, table.data(), update, control.stale, options.before_step, {});
+      const auto wait_for_the_kill = [&](int self, std::int64_t step) {
+        if (self != options.kill_rank || step != options.kill_at_step) return;
+        control.victim_waits = 1;
+        while (true) pause();
+      };
+      train_rank(port, shape, trace, oracle, table.data(), update, control.stale, wait_for_the_kill, {});
       return kDone;
     } catch (const EngineError& error) {
       std::strncpy(control.errors[rank], error.what(), 255);
@@ -106,17 +109,10 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
   ProcessOutcome outcome;
   outcome.exit_codes.assign(processes.size(), kDone);
   const auto start = std::chrono::steady_clock::now();
-  auto killed_at = start;
-  bool killed = false;
   std::size_t gone = 0;
   while (gone < processes.size()) {
     const auto now = std::chrono::steady_clock::now();
-    if (options.kill_rank >= 0 && !killed && now - start >= options.kill_after) {
-      const pid_t victim = processes[static_cast<std::size_t>(options.kill_rank)];
-      if (victim > 0) kill(victim, SIGKILL);
-      killed = true;
-      killed_at = now;
-    }
+    if (control.victim_waits.exchange(0)) kill(processes[static_cast<std::size_t>(options.kill_rank)], SIGKILL);
     for (std::size_t r = 0; r < processes.size(); ++r) {
       int status = 0;
       if (processes[r] <= 0 || waitpid(processes[r], &status, WNOHANG) != processes[r]) continue;
@@ -132,9 +128,6 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
     }
     std::this_thread::sleep_for(std::chrono::microseconds(300));
   }
-  if (killed)
-    outcome.milliseconds_after_kill =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - killed_at).count();
   outcome.stale_reads = control.stale;
   for (int rank = 0; rank < shape.ranks; ++rank) outcome.errors.emplace_back(control.errors[rank]);
   return outcome;

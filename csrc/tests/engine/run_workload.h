@@ -29,7 +29,7 @@ struct RunOptions {
   std::vector<std::int64_t> drain_after;                           // steps after which all ranks drain
   bool compare_drains = true;                                      // with the oracle's table then (needs initial_table)
   std::function<void(int rank, std::int64_t step)> before_step{};  // delays, or throws
-  std::chrono::milliseconds patience{20'000};                      // then the run is failed as stuck
+  std::chrono::milliseconds patience{180'000};                     // then the run is failed as stuck
 };
 
 inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, float* table,

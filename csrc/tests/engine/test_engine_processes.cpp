@@ -53,12 +53,9 @@ TEST_P(EngineProcessDeath, StopsTheOthersWithASentence) {
   Training run(shape);
   ProcessOptions options;
   options.kill_rank = GetParam();
-  options.kill_after = std::chrono::milliseconds(100);
-  options.patience = std::chrono::milliseconds(20'000);
-  options.before_step = [](int, std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+  options.kill_at_step = 30;
   const ProcessOutcome outcome = run_processes(shape, run.trace, run.table, options);
   EXPECT_FALSE(outcome.hung);
-  EXPECT_LT(outcome.milliseconds_after_kill, 5000);  // about 100; the bound is for a busy machine
   for (int rank = 0; rank < shape.ranks; ++rank) {
     if (rank == GetParam()) {
       EXPECT_EQ(outcome.exit_codes[static_cast<std::size_t>(rank)], -SIGKILL);

@@ -63,7 +63,7 @@ class Scenario {
   bool gate_open(std::int64_t step) { return engine_->port(0).gate_open(step); }
   // Whether the gate opens once nothing is held any more.
   bool gate_opens(std::int64_t step) {
-    for (int i = 0; i < 5000 && !gate_open(step); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 180'000 && !gate_open(step); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return gate_open(step);
   }
   void drain() {
