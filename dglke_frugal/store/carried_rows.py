@@ -41,7 +41,6 @@ class CarriedRows(DirectWriteRows):
         self._arrival_turn = device.zeros(1, dtype=np.int32)
 
     def _make_cache(self, slots):
-        self._slots = slots
         first = _native.CARRIED_WORD_BYTES
         records = first + slots * self.stride * FLOAT
         count = SHAPES * STEPS_ON_DEVICE
@@ -62,16 +61,15 @@ class CarriedRows(DirectWriteRows):
         with self.device.current():
             buffers = [self._buffer.memory.data_ptr() if handle == self.handle else self._buffer.open(handle)
                        for handle in handles]
-        self._carrier = _native.Carrier(exchange, self._host, self.table.dim, self.state, self.table.element, buffers,
-                                        self._slots, self._is_cuda)
+            self._carrier = _native.Carrier(exchange, self._host, self.row_table, buffers)
 
     def make_records(self, count):
         """In all ranks at the same place, since all ask in the same order."""
         self._made += 1
         return self._records[self._made % len(self._records), :count]
 
-    def _host_rows(self):
-        return self.cache  # no kernel but the carrier's goes to the host
+    def _memory(self):
+        return self.cache, self.cache, None  # no kernel but the carrier's goes to the host
 
     def _arrive(self, plan, records):
         return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,

@@ -31,6 +31,7 @@ class MeetingRows(DirectWriteRows):
     """exchange: the _native.Exchange of the ranks, whose first region has exchanged_floats of room."""
 
     hands_over = True
+    _read_by_kernels = None  # none is read before the meeting
 
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
                  max_rows: int, exchange: _native.Exchange):
@@ -52,9 +53,6 @@ class MeetingRows(DirectWriteRows):
     def hand_over(self, plan):
         self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._departed)
 
-    def reads(self, plan):
-        return None  # they are not read before the meeting
-
     def gather(self, plan, records):
         self._meet()
         super().gather(plan, records)
@@ -69,8 +67,7 @@ class MeetingRows(DirectWriteRows):
 
     def receive(self, plan, records, used, learning_rate):
         self._meet()
-        self._shared.apply(self._planned(plan, used), self.dim, records, self.table.records, learning_rate,
-                           self.device.stream)
+        self._shared.apply(self._planned(plan, used), self.row_table, records, learning_rate, self.device.stream)
 
     def end(self):
         super().end()
