@@ -16,7 +16,7 @@ from .. import _native
 from .device import Device
 from .device_rows import STEPS_ON_DEVICE
 from .engine_rows import DirectWriteRows
-from .flush_config import SMALL_TABLE
+from .flush_config import SMALL_TABLE, FlushConfig
 from .half_embeddings import Rounding
 from .peer_buffer import peer_buffer
 
@@ -30,14 +30,14 @@ class CarriedRows(DirectWriteRows):
     To be connected with the other ranks' before the first step is prepared.
     """
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 max_rows: int, rounding: Optional[Rounding] = None):
-        """max_rows: of a step. Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+                 rounding: Optional[Rounding] = None):
+        """Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
         self._host = device.share(table.all_parts)
-        self._most = max_rows
+        self._most = config.max_rows_per_step
         self._carrier: Optional[_native.Carrier] = None
         self._made = 0  # records
-        super().__init__(table, port, slots, lookahead, device, max_rows, rounding)
+        super().__init__(table, port, config, device, rounding)
         self._arrival_turn = device.zeros(1, dtype=np.int32)
 
     def _make_cache(self, slots):

@@ -18,9 +18,8 @@ from .half_embeddings import Rounding
 from .plan_kernels import FROM_HOST, TO_HOST_ROW, RowTable, prepare_gather, prepare_update
 from .stalls import Stalls
 
-STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
+STEPS_ON_DEVICE = _native.STEPS_ON_DEVICE  # one arrives, one computes, one departs
 BYTES_PER_COPY = 4 << 20  # of rows that are uploaded or downloaded together
-LINE_FLOATS = 32  # rows are padded to whole lines
 NO_OCCURRENCES = np.empty(0, np.int32)
 
 
@@ -110,9 +109,7 @@ class DeviceRows:
         """slots: rows that device memory holds; more: further ones behind those and the scratch row. rounding: of a
         table in halves."""
         self.table, self.device, self.rounding = table, device, rounding
-        self.dim, self.stride, self.state = table.embedding_floats, table.stride, table.state_floats
-        self.record_stride = table.stride if rounding is None else (
-            -(-(table.dim + self.state) // LINE_FLOATS) * LINE_FLOATS)
+        self.dim, self.stride, self.record_stride = table.embedding_floats, table.stride, table.record_stride
         self.scratch, self.most_rows = slots, table.rows
         self._rows_per_copy = max(1, BYTES_PER_COPY // (4 * table.stride))
         self.stalls = Stalls()

@@ -17,14 +17,13 @@ import torch
 from .. import _native
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
-from .flush_config import SMALL_TABLE
+from .flush_config import SMALL_TABLE, FlushConfig
 from .half_embeddings import Rounding
 from .plan_kernels import (IN_FLIGHT, WRITE_BACK, as_bytes, prepare_arrival, prepare_return, prepare_set_aside,
                            write_back_rows)
 from .plans_ahead import PlansAhead
 
-STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
-POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
+STEPS_IN_FLIGHT = _native.STEPS_IN_FLIGHT  # that the host may enqueue beyond the one that the device runs
 
 
 def _counter(address: int) -> np.ndarray:
@@ -33,20 +32,20 @@ def _counter(address: int) -> np.ndarray:
 
 
 class EngineRows(DeviceRows):
-    """The device reads host rows and writes staging in place, and publishes a step itself.
+    """The device reads host rows and writes staging in place, and publishes a step itself."""
 
-    The engine must allow `lookahead + STEPS_IN_FLIGHT` registered steps.
-    """
+    _slots_behind_cache = 0  # times the rows of a step
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 more: int = 0, rounding: Optional[Rounding] = None):
-        """The table must be registered with the device. Raises _native.DeviceError if the port's memory cannot be."""
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+                 rounding: Optional[Rounding] = None):
+        """port: of an engine for steps on devices. The table must be registered with the device. Raises
+        _native.DeviceError if the port's memory cannot be."""
         self._shared = device.share(port.shared_memory())
         self._staging = port.staging()
-        super().__init__(table, device, slots, more, rounding)
+        super().__init__(table, device, port.slots, self._slots_behind_cache * config.max_rows_per_step, rounding)
         self._port, self.most_rows, self._sends_gradients = port, port.max_rows, port.ranks > 1
         self._cells = {}  # of plans, each used in turn
-        self._window = lookahead + STEPS_IN_FLIGHT
+        self._window = config.lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
         self._departed: Optional[Event] = None  # behind the last step that left
@@ -161,10 +160,10 @@ class DirectWriteRows(EngineRows):
     """
 
     _read_by_kernels = "cache"
+    _slots_behind_cache = STEPS_ON_DEVICE
 
-    def __init__(self, table, port, slots, lookahead, device, max_rows: int, rounding: Optional[Rounding] = None):
-        """max_rows: of a step."""
-        super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
+    def __init__(self, table, port, config, device, rounding=None):
+        super().__init__(table, port, config, device, rounding)
         self._departed_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
         self._plans = PlansAhead(port, self._cell, device)

@@ -22,6 +22,7 @@ from typing import Callable, Dict, Optional
 from .. import _native
 from .device import Device
 from .engine_rows import DirectWriteRows, EngineRows
+from .flush_config import FlushConfig
 from .plan_kernels import HANDED_OVER
 
 ENTRIES = 2  # of a step
@@ -33,9 +34,9 @@ class MeetingRows(DirectWriteRows):
     hands_over = True
     _read_by_kernels = None  # none is read before the meeting
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 max_rows: int, exchange: _native.Exchange):
-        super().__init__(table, port, slots, lookahead, device, max_rows)
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+                 exchange: _native.Exchange):
+        super().__init__(table, port, config, device)
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,
                                            [port.staging_of(rank) for rank in range(port.ranks)])
         self._hand_overs: Dict[int, Callable[[], None]] = {}  # by where the plan is
