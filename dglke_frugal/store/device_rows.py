@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from .. import _native
+from .._native import RowTable, prepare_gather, prepare_update
 from .device import Device, Event, no_op
 from .half_embeddings import Rounding
-from .plan_kernels import FROM_HOST, TO_HOST_ROW, RowTable, prepare_gather, prepare_update
+from .plan_kernels import FROM_HOST, TO_HOST_ROW
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = _native.STEPS_ON_DEVICE  # one arrives, one computes, one departs

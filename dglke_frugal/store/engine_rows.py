@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from .. import _native
+from .._native import prepare_arrival, prepare_return, prepare_set_aside, write_back_rows
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import SMALL_TABLE, FlushConfig
 from .half_embeddings import Rounding
-from .plan_kernels import (IN_FLIGHT, WRITE_BACK, as_bytes, prepare_arrival, prepare_return, prepare_set_aside,
-                           write_back_rows)
+from .plan_kernels import IN_FLIGHT, WRITE_BACK, as_bytes
 from .plans_ahead import PlansAhead
 
 STEPS_IN_FLIGHT = _native.STEPS_IN_FLIGHT  # that the host may enqueue beyond the one that the device runs

@@ -27,6 +27,68 @@ class RankRows:
     steps: Any
     address: Optional[StoreAddress] = None
 
+    @property
+    def steps_run(self) -> int:
+        """Steps of this rank that have ended."""
+        return self.steps.steps_run
+
+    def statistics(self) -> Optional[dict]:
+        """Counters of the engine, see csrc/engine/engine.h; of another rank than 0, which has no flush threads, its
+        own alone; None without an engine."""
+        return None
+
+    def fail(self, sentence: str) -> None:
+        """Stop all ranks with this sentence, unless there is one already."""
+
+    def close(self) -> None:
+        """Stop what runs in the background, or leave the engine. What has not been drained is lost."""
+        if self.device is not None:
+            self.steps.close()
+
+
+class PlainRows(RankRows):
+    """Rows of one rank alone, updated in place: in the host table, or in a device's memory that holds all of it."""
+
+    flushes = False
+
+    def __init__(self, table: _native.HostTable, device=None, rounding: Optional[Rounding] = None):
+        self.device = device
+        if device is None:
+            self.steps = rounded_rows(_native.DirectRows(table), rounding)
+        else:
+            from .device_rows import ResidentRows  # here, because it imports torch
+
+            self.steps = ResidentRows(table, device, rounding)
+
+    @property
+    def steps_run(self):
+        return 0 if self.device is None else super().steps_run
+
+
+class ReplicaRows(RankRows):
+    """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
+
+    def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
+                 device=None):
+        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or brings its device's
+        replica home. replica: of sums; or on a device a Gathering."""
+        self.device, self._meeting = device, replica.exchange if isinstance(replica, Gathering) else replica
+        if device is None:
+            own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
+            self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
+        else:
+            from .replicated_rows import FactorRows, ReplicatedRows  # here, because it imports torch
+
+            rows = FactorRows if isinstance(replica, Gathering) else ReplicatedRows
+            self.steps = rows(table, replica, device)
+
+    def fail(self, sentence):
+        self._meeting.fail(sentence)
+
+
+class PortRows(RankRows):
+    """The rows of one rank of an engine."""
+
     def _make_steps(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None, exchange=None) -> None:
         """exchange: of ranks that meet. Raises InputError where the device cannot read host memory in place."""
@@ -54,79 +116,17 @@ class RankRows:
                              "table fits the GPU") from error
 
     @property
-    def steps_run(self) -> int:
-        """Steps of this rank that have ended."""
+    def steps_run(self):
         return self._port.statistics()["steps"]
 
-    def statistics(self) -> Optional[dict]:
-        """Counters of the engine, see csrc/engine/engine.h; of another rank than 0, which has no flush threads, its
-        own alone; None without an engine."""
+    def statistics(self):
         return {"ranks": [self._port.statistics()], "flush_workers": []}
 
-    def fail(self, sentence: str) -> None:
-        """Stop all ranks with this sentence, unless there is one already."""
+    def fail(self, sentence):
         self._port.fail(sentence)
 
-    def close(self) -> None:
-        """Stop what runs in the background, or leave the engine. What has not been drained is lost."""
-        if self.device is not None:
-            self.steps.close()
 
-
-class PlainRows(RankRows):
-    """Rows of one rank alone, updated in place: in the host table, or in a device's memory that holds all of it."""
-
-    flushes = False
-
-    def __init__(self, table: _native.HostTable, device=None, rounding: Optional[Rounding] = None):
-        self.device = device
-        if device is None:
-            self.steps = rounded_rows(_native.DirectRows(table), rounding)
-        else:
-            from .device_rows import ResidentRows  # here, because it imports torch
-
-            self.steps = ResidentRows(table, device, rounding)
-
-    @property
-    def steps_run(self):
-        return 0 if self.device is None else self.steps.steps_run
-
-    def statistics(self):
-        return None
-
-    def fail(self, sentence):
-        pass
-
-
-class ReplicaRows(RankRows):
-    """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
-
-    def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
-                 device=None):
-        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or brings its device's
-        replica home. replica: of sums; or on a device a Gathering."""
-        self.device, self._meeting = device, replica.exchange if isinstance(replica, Gathering) else replica
-        if device is None:
-            own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
-            self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
-        else:
-            from .replicated_rows import FactorRows, ReplicatedRows  # here, because it imports torch
-
-            rows = FactorRows if isinstance(replica, Gathering) else ReplicatedRows
-            self.steps = rows(table, replica, device)
-
-    @property
-    def steps_run(self):
-        return self.steps.steps_run
-
-    def statistics(self):
-        return None
-
-    def fail(self, sentence):
-        self._meeting.fail(sentence)
-
-
-class FlushedRows(RankRows):
+class FlushedRows(PortRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
@@ -161,7 +161,7 @@ class FlushedRows(RankRows):
         self._engine.close()
 
 
-class AttachedRows(RankRows):
+class AttachedRows(PortRows):
     """The rows of another rank than 0, in a process of its own."""
 
     def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,

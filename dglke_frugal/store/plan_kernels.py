@@ -12,13 +12,6 @@ from typing import Sequence
 import numpy as np
 
 from .. import _native
-from .._native import (RowTable, gather_rows, prepare_arrival, prepare_gather, prepare_publish, prepare_return,
-                       prepare_set_aside, prepare_update, segment_sums, write_back_rows)
-
-__all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "IN_FLIGHT", "HANDED_OVER",
-           "RowTable", "WRITE_BACK", "as_bytes", "gather_rows", "prepare_arrival", "prepare_gather", "prepare_publish",
-           "prepare_return", "prepare_set_aside", "prepare_update", "segment_sums", "update_tables", "with_squares",
-           "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
 TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, IN_FLIGHT, HANDED_OVER = range(6)
@@ -45,7 +38,7 @@ def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 
     _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream)
 
 
-def _complete(stream: int, table: RowTable, leave, target, records, entries, used=None, rounded=None) -> tuple:
+def _complete(stream: int, table: _native.RowTable, leave, target, records, entries, used=None, rounded=None) -> tuple:
     return table, leave, target, records, [with_squares(entry, stream) for entry in entries], used, rounded
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.half_embeddings import HalfEmbeddings
-from dglke_frugal.store.plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, RowTable, gather_rows,
-                                             prepare_return, update_tables)
+from dglke_frugal._native import RowTable, gather_rows, prepare_return
+from dglke_frugal.store.plan_kernels import FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, update_tables
 
 ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
 DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]

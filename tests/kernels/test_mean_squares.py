@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.store.plan_kernels import TO_HOST_ROW, RowTable, update_tables
+from dglke_frugal._native import RowTable
+from dglke_frugal.store.plan_kernels import TO_HOST_ROW, update_tables
 
 
 def gradients_of(rows, dim, seed=0):

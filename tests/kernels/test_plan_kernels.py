@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
+from dglke_frugal._native import (
+    RowTable, gather_rows, prepare_publish, prepare_return, prepare_set_aside, segment_sums, write_back_rows,
+)
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, RowTable, as_bytes, gather_rows,
-    prepare_publish, prepare_return, prepare_set_aside, segment_sums, update_tables, write_back_rows,
+    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
