@@ -15,10 +15,9 @@ import time
 import numpy as np
 
 from dglke_frugal import _native
+from dglke_frugal._native import RowTable, gather_rows
 from dglke_frugal.store.cache_index import make_index
-from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, TO_HOST_ROW, TO_VALUE, gather_rows, update_tables,
-)
+from dglke_frugal.store.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
 
 from . import result_file
 
@@ -114,8 +113,8 @@ class Gather:
         rng = np.random.default_rng(count + dim)
         rows = rng.choice(len(host), count, replace=False)
         self.rows = np.sort(rows) if order == "sorted" else rows
-        self.device, self.host, self.dim = device, host, dim
-        self.cache = None if slots is None else device.empty((slots, host.shape[1]))
+        self.device, self.dim = device, dim
+        self.table = RowTable(dim, host, None if slots is None else device.empty((slots, host.shape[1])))
         self.source = np.full(count, FROM_HOST, np.int32)
         if slots is not None:
             self.source = np.sort(rng.choice(slots, count, replace=False)).astype(np.int32)
@@ -125,8 +124,7 @@ class Gather:
 
     def gb_s(self):
         def work():
-            gather_rows(self.dim, self.host, self.cache, self.device_rows, self.device_source, self.records,
-                        self.device.stream)
+            gather_rows(self.table, self.device_rows, self.device_source, self.records, self.device.stream)
 
         return self.bytes / self.device.seconds(work) / 1e9
 
@@ -134,13 +132,13 @@ class Gather:
         """The way without mapped memory: gather on the CPU into pinned memory, one copy, gather on the device."""
         packed = self.device.empty(self.records.shape, pinned=True)
         there = self.device.empty(self.records.shape)
+        copied = RowTable(self.dim, there)
         packed_row = self.device.put(np.arange(len(self.rows)))
 
         def work():
-            gather_rows(self.dim, self.host, None, self.rows, self.source, packed)  # where `packed` lies, by all cores
+            gather_rows(self.table, self.rows, self.source, packed)  # where `packed` lies, by all cores
             self.device.copy(there, packed)
-            gather_rows(self.dim, there, None, packed_row, self.device_source, self.records,
-                        self.device.stream)
+            gather_rows(copied, packed_row, self.device_source, self.records, self.device.stream)
 
         return self.bytes / self.device.seconds(work) / 1e9
 
@@ -177,6 +175,7 @@ def updates(device, count, dim=400, occurrences=2):
     table.init_uniform(-1, 1, 0, 0)
     staging_table = _native.HostTable(count, dim)
     host, staging = device.shared(table), device.shared(staging_table).reshape(-1)
+    table_there = RowTable(dim, host, None, staging)
     rows = np.sort(rng.choice(table.rows, count, replace=False))
     records = device.empty((count, table.stride))
     offset = device.put(np.arange(0, occurrences * count + 1, occurrences, dtype=np.int32))
@@ -186,7 +185,7 @@ def updates(device, count, dim=400, occurrences=2):
 
     def update(leave, target):
         leaves = device.put(np.full(count, leave, np.uint8))
-        rows = (dim, host, None, staging, leaves, target, records, entries, None)
+        rows = (table_there, leaves, target, records, entries)
         return lambda: update_tables([rows], 0.1, device.stream)
 
     to_staging, to_host = update(TO_VALUE, staged), update(TO_HOST_ROW, device_rows)

@@ -32,12 +32,11 @@ void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintp
 namespace arrival {
 namespace {
 
-PreparedArrival prepare_arrival(const Bytes& block, const Bytes& plan, std::int64_t dim, const Rows& host,
+PreparedArrival prepare_arrival(const RowTable& table, const Bytes& block, const Bytes& plan,
                                 const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-                                const Rows& records, const std::string& crossing, std::int64_t state,
-                                const std::string& element) {
-  const RowMemory memory =
-      bindings::memory_beside(dim, host, {}, {}, records, state, bindings::element_named(element));
+                                const Rows& records, const std::string& crossing) {
+  table.check_records(records);
+  const RowMemory memory = table.memory;
   float* const to = records.data();
   if (bindings::on_cuda(records))
     return {block, plan, rows, source, records,
@@ -46,7 +45,7 @@ PreparedArrival prepare_arrival(const Bytes& block, const Bytes& plan, std::int6
               cuda::arrive(memory, reads, to, pieces, {stream, over});
             }};
   return {block, plan, rows, source, records,
-          [=, extent = bindings::extent_of(host, {}, {})](const RowReads& reads, std::span<const cuda::HostPiece>,
+          [=, extent = table.extent](const RowReads& reads, std::span<const cuda::HostPiece>,
                                                           std::uintptr_t) {
             check_reads(memory, extent, reads);
             cpu::gather(memory, reads, to);
@@ -64,9 +63,9 @@ void bind(nb::module_& module) {
            nb::call_guard<nb::gil_scoped_release>(),
            "From a packed block and a plan at these addresses, of pinned or registered memory or of the device. next: "
            "that of a later step's plan in such memory, which comes to `place` on the device with them; 0: none does.");
-  module.def("prepare_arrival", &prepare_arrival, "block"_a, "plan"_a, "dim"_a, "host"_a, "rows"_a, "source"_a, "records"_a,
-             "crossing"_a, "state"_a, "element"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>(),
-             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
+  module.def("prepare_arrival", &prepare_arrival, "table"_a, "block"_a, "plan"_a, "rows"_a, "source"_a, "records"_a,
+             "crossing"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
              "A PreparedArrival, whose rows come as by prepare_gather(part=\"host\"). rows (U,) int64 and source (U,) int32 "
              "are parts of `plan`. Runs where `records` lies.");
 }

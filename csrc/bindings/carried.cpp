@@ -25,22 +25,20 @@ using WriteBacks = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 // This rank's side of a table whose rows are carried, once the buffers of all ranks can be reached.
 class Carrier {
  public:
-  Carrier(Exchange& exchange, const Matrix& host, std::int64_t dim, std::int64_t state, const std::string& element,
-          const std::vector<std::uintptr_t>& buffers, std::int64_t slots, bool is_cuda)
-      : host_rows_(static_cast<std::int64_t>(host.shape(0))), slots_(slots), is_cuda_(is_cuda) {
+  Carrier(Exchange& exchange, const Matrix& host, const RowTable& table, const std::vector<std::uintptr_t>& buffers)
+      : extent_{static_cast<std::int64_t>(host.shape(0)), table.extent.slots}, is_cuda_(table.is_cuda) {
     const int rank = exchange.host().rank(), ranks = exchange.host().ranks();
     require(static_cast<int>(buffers.size()) == ranks && ranks <= kMostRanks,
             "one buffer for each rank, of eight at most");
-    require(host.shape(1) % ranks == 0 && host.shape(1) / ranks % 4 == 0,
-            "host rows must have as many columns for each rank, a multiple of 4 floats");
+    require(static_cast<std::int64_t>(host.shape(1)) == ranks * table.memory.stride,
+            "host rows must have as many columns for each rank as its cache has");
     for (const std::uintptr_t each : buffers) {
       require(each % kExchangeLine == 0, "buffers begin at whole lines");
       buffers_.push_back(reinterpret_cast<char*>(each));
     }
-    rows_ = carried_rows({dim, static_cast<std::int64_t>(host.shape(1)) / ranks, host.data(), nullptr, nullptr, state,
-                          element_named(element)},
-                         rank, buffers_, &exchange.host().words().failed);
-    require(rows_.part.embedding_floats() + state <= rows_.part.stride, "rows must have room for the state");
+    RowMemory part = table.memory;
+    part.host_rows = host.data();
+    rows_ = carried_rows(part, rank, buffers_, &exchange.host().words().failed);
   }
 
   PreparedKernel prepare_arrival(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
@@ -79,7 +77,7 @@ class Carrier {
       return {returns.count, [=, over = crossing_named(crossing)](std::int64_t count, std::uintptr_t stream) {
                 cuda::depart(rows, first_of(count), publication, {stream, over});
               }};
-    return {returns.count, [=, extent = extent()](std::int64_t count, std::uintptr_t) {
+    return {returns.count, [=, extent = extent_](std::int64_t count, std::uintptr_t) {
               const RowReturns first = first_of(count);
               check_returns(extent, first);
               cpu::depart(rows, first, static_cast<std::uint64_t>(*publication.value));
@@ -94,13 +92,11 @@ class Carrier {
     const auto count = static_cast<std::int64_t>(write_backs.shape(0));
     const nb::gil_scoped_release release;
     if (is_cuda_) return cuda::write_back(rows_, list, count, static_cast<std::uint64_t>(number), {stream});
-    check_write_backs(rows_.part, extent(), list, count);
+    check_write_backs(rows_.part, extent_, list, count);
     cpu::write_back(rows_, list, count, static_cast<std::uint64_t>(number));
   }
 
  private:
-  MemoryExtent extent() const { return {host_rows_, slots_, 0}; }
-
   // Rows that this rank carries, to the records of all ranks, and pieces.
   PreparedArrival::Arrive arrive(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                  const std::string& crossing) const {
@@ -115,7 +111,7 @@ class Carrier {
                  const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream) {
         cuda::arrive(rows, reads, of_ranks, step, taken, pieces, {stream, over});
       };
-    return [=, extent = extent()](const RowReads& reads, std::span<const cuda::HostPiece>, std::uintptr_t) {
+    return [=, extent = extent_](const RowReads& reads, std::span<const cuda::HostPiece>, std::uintptr_t) {
       check_reads(rows.part, extent, reads);
       cpu::arrive(rows, reads, of_ranks, static_cast<std::uint64_t>(*step));
     };
@@ -123,7 +119,7 @@ class Carrier {
 
   CarriedRows rows_{};
   std::vector<char*> buffers_;  // of all ranks, as this one addresses them
-  const std::int64_t host_rows_, slots_;
+  const MemoryExtent extent_;
   const bool is_cuda_;
 };
 
@@ -135,14 +131,12 @@ void bind(nb::module_& module) {
                       "This rank's side of a table whose rows ranks carry for each other. See csrc/carried.")
       .def(
           "__init__",
-          [](Carrier* self, Exchange& exchange, const Matrix& host, std::int64_t dim, std::int64_t state,
-             const std::string& element, const std::vector<std::uintptr_t>& buffers, std::int64_t slots, bool is_cuda) {
-            new (self) Carrier(exchange, host, dim, state, element, buffers, slots, is_cuda);
-          },
-          "exchange"_a, "host"_a, "dim"_a, "state"_a, "element"_a, "buffers"_a, "slots"_a, "is_cuda"_a,
-          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
-          "host (rows, ranks * stride): the columns of each rank behind each other. dim, state, element: of one rank's. "
-          "buffers: addresses of all ranks' memory, CARRIED_WORD_BYTES and then `slots` slots of stride floats; their "
+          [](Carrier* self, Exchange& exchange, const Matrix& host, const RowTable& table,
+             const std::vector<std::uintptr_t>& buffers) { new (self) Carrier(exchange, host, table, buffers); },
+          "exchange"_a, "host"_a, "table"_a, "buffers"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+          nb::keep_alive<1, 4>(),
+          "host (rows, ranks * stride): the columns of each rank behind each other. table: this rank's columns. "
+          "buffers: addresses of all ranks' memory, CARRIED_WORD_BYTES and then the slots of the cache; their "
           "records lie anywhere behind those, at the same place in each.")
       .def("prepare_arrival", &Carrier::prepare_arrival, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
            "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),

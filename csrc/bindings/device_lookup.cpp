@@ -22,14 +22,15 @@ namespace {
 
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
-PreparedKernel prepare_update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                              const std::optional<Floats>& staging, const Vector<std::uint8_t>& leave,
+PreparedKernel prepare_update(const RowTable& table, const Vector<std::uint8_t>& leave,
                               const Vector<std::int64_t>& target, const Rows& records, const Rows& sums,
                               const SummedUpdate& update) {
-  const RowMemory memory =
-      memory_beside(dim, host, cache, staging, records, update.rule().state_floats(dim), RowElement::kFloat32);
+  const RowMemory memory = table.memory;
+  table.check_records(records);
+  require(!memory.in_halves() && update.rule().state_floats(memory.dim) <= memory.state,
+          "rows are updated from sums where they are in float32, with room for the optimizer's state");
   require(leave.size() == target.size() && records.shape(0) >= leave.size() && sums.shape(0) >= leave.size() &&
-              sums.shape(1) == static_cast<std::size_t>(dim),
+              sums.shape(1) == static_cast<std::size_t>(memory.dim),
           "leave and target must be equally long, with a record and a sum of dim floats for each");
   const RowWrites all{reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                       static_cast<std::int64_t>(leave.size())};
@@ -38,7 +39,7 @@ PreparedKernel prepare_update(std::int64_t dim, const Rows& host, const std::opt
     return {all.count, [=, &update](std::int64_t count, std::uintptr_t stream) {
               cuda::update_from_sums(memory, {all.leave, all.target, count}, from, sum, update.rule(), {stream});
             }};
-  return {all.count, [=, &update, extent = extent_of(host, cache, staging)](std::int64_t count, std::uintptr_t) {
+  return {all.count, [=, &update, extent = table.extent](std::int64_t count, std::uintptr_t) {
             const RowWrites first{all.leave, all.target, count};
             check_writes(memory, extent, first, StepGradients{});
             cpu::update_from_sums(memory, first, from, sum, update.rule());
@@ -108,10 +109,9 @@ class LookupMemory {
 }  // namespace
 
 void bind(nb::module_& module) {
-  module.def("prepare_update", &prepare_update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a,
-             "target"_a, "records"_a, "sums"_a, "update"_a, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
-             nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
-             nb::keep_alive<0, 8>(), nb::keep_alive<0, 9>(),
+  module.def("prepare_update", &prepare_update, "table"_a, "leave"_a, "target"_a, "records"_a, "sums"_a, "update"_a,
+             nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
              "A PreparedKernel: rows of a step leave as planned, updated from sums (U, dim). leave (U,) uint8 and target "
              "(U,) int64 as update_tables takes them. Runs where `records` lies.");
 

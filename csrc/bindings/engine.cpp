@@ -41,43 +41,78 @@ struct EngineHandle {
 };
 
 // config: a FlushConfig of dglke_frugal/store/flush_config.py, whose fields have the names of EngineConfig's.
-void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, std::int64_t state,
-                 std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches,
-                 nb::handle config, const std::string& element, std::uint64_t seed, std::uint32_t table) {
-  EngineConfig engine_config;
+EngineConfig config_of(nb::handle config, const RowLayout& layout, std::int64_t rows,
+                       std::vector<std::shared_ptr<CachePolicy>> caches, bool on_device) {
+  EngineConfig found;
   const auto read = [&](const char* name, auto& field) {
     field = nb::cast<std::remove_reference_t<decltype(field)>>(config.attr(name));
   };
-  read("ranks", engine_config.ranks);
-  read("same_steps", engine_config.same_steps);
-  read("lookahead", engine_config.lookahead);
-  read("flush_threads", engine_config.flush_threads);
-  read("max_rows_per_step", engine_config.max_rows_per_step);
-  read("entries", engine_config.entries);
-  read("in_flight_steps", engine_config.in_flight_steps);
-  read("keeps_reused", engine_config.keeps_reused);
-  read("evicts_in_flight", engine_config.evicts_in_flight);
-  read("staging_bytes", engine_config.staging_bytes);
-  read("horizon", engine_config.horizon);
-  read("poll_microseconds", engine_config.poll_microseconds);
+  read("ranks", found.ranks);
+  read("same_steps", found.same_steps);
+  read("lookahead", found.lookahead);
+  read("flush_threads", found.flush_threads);
+  read("max_rows_per_step", found.max_rows_per_step);
+  read("entries", found.entries);
+  read("keeps_reused", found.keeps_reused);
+  read("staging_bytes", found.staging_bytes);
+  bool carried = false;
+  read("carried", carried);
   std::string mode;
   read("mode", mode);
-  engine_config.mode = named<FlushMode>({{"direct", FlushMode::kDirect},
-                                         {"p2f", FlushMode::kP2F},
-                                         {"sync", FlushMode::kSync},
-                                         {"none", FlushMode::kOff}},
-                                        mode, "flush mode");
+  found.mode = named<FlushMode>({{"direct", FlushMode::kDirect},
+                                 {"p2f", FlushMode::kP2F},
+                                 {"sync", FlushMode::kSync},
+                                 {"none", FlushMode::kOff}},
+                                mode, "flush mode");
+  found.layout = layout;
+  found.rows = rows;
+  found.caches = std::move(caches);
+  if (on_device) found.run_on_devices(!carried);
+  if (found.same_steps) found.lookahead += kStepsApart;
+  return found;
+}
+
+void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, std::int64_t state,
+                 std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches,
+                 nb::handle config, bool on_device, const std::string& element, std::uint64_t seed,
+                 std::uint32_t table) {
   if (host_rows.stride(1) != 1) throw std::invalid_argument("each host row must be contiguous");
-  engine_config.layout = {dim, host_rows.stride(0), state, bindings::element_named(element)};
+  EngineConfig engine_config = config_of(config, {dim, host_rows.stride(0), state, bindings::element_named(element)},
+                                         static_cast<std::int64_t>(host_rows.shape(0)), std::move(caches), on_device);
   engine_config.rounding = {seed, table};
-  engine_config.rows = static_cast<std::int64_t>(host_rows.shape(0));
   engine_config.host_rows = host_rows.data();
   engine_config.update = std::move(update);
-  engine_config.caches = std::move(caches);
   const bool shared = engine_config.ranks > 1;
   auto engine = std::make_unique<Engine>(std::move(engine_config), shared);
   auto segment = engine->segment();
   new (self) EngineHandle{std::move(engine), std::move(segment)};
+}
+
+// A cache of which nothing but its size is known, before there is one.
+class SizedCache : public CachePolicy {
+ public:
+  SizedCache(std::int64_t slots, bool is_static) : slots_(slots), is_static_(is_static) {}
+  std::int64_t slots() const override { return slots_; }
+  bool wants_count() const override { return !is_static_; }
+  bool keeps_for_good() const override { return is_static_; }
+  void touch(const RowUse&, std::int32_t) override {}
+  std::int32_t admit(const RowUse&) override { return kRejected; }
+  void release(std::int64_t, std::int32_t) override {}
+
+ private:
+  const std::int64_t slots_;
+  const bool is_static_;
+};
+
+std::int64_t engine_bytes(nb::handle config, std::int64_t rows, std::int64_t dim, std::int64_t state,
+                          const std::string& element, bool on_device) {
+  const auto policy = nb::cast<std::string>(config.attr("policy"));
+  const auto cache = std::make_shared<SizedCache>(nb::cast<std::int64_t>(config.attr("slots")), policy == "static");
+  const bool same_steps = nb::cast<bool>(config.attr("same_steps"));
+  const std::size_t caches = same_steps ? 1 : static_cast<std::size_t>(nb::cast<int>(config.attr("ranks")));
+  return Engine::bytes_of(config_of(config, RowLayout::for_dim(dim, state, element_named(element)), rows,
+                                    std::vector<std::shared_ptr<CachePolicy>>(cache->slots() ? caches : 0, cache),
+                                    on_device));
 }
 
 nb::dict as_dict(const RankStatistics& s) {
@@ -202,6 +237,8 @@ nb::tuple drain(nb::handle self) {
 }  // namespace
 
 void bind(nb::module_& module) {
+  module.attr("STEPS_ON_DEVICE") = kStepsOnDevice;
+  module.attr("STEPS_IN_FLIGHT") = kStepsEnqueued;
   nb::exception<EngineError>(module, "EngineError", PyExc_RuntimeError);
 
   nb::class_<RowUpdate>(module, "RowUpdate", "How gradients change a row at the host.")
@@ -228,9 +265,10 @@ void bind(nb::module_& module) {
   nb::class_<EngineHandle>(module, "Engine",
                            "The P2F engine over one table: planner and flush threads, until close. See docs/p2f.md.")
       .def("__init__", &make_engine, "host_rows"_a, "dim"_a, "state"_a, "update"_a, "caches"_a, "config"_a,
-           "element"_a = "fp32", "seed"_a = 0, "table"_a = 0, nb::keep_alive<1, 2>(),
+           "on_device"_a = false, "element"_a = "fp32", "seed"_a = 0, "table"_a = 0, nb::keep_alive<1, 2>(),
            "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one "
-           "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. element: of the "
+           "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. on_device: "
+           "whether steps run on devices, which host threads are ahead of. element: of the "
            "embedding, fp32 or fp16; seed and table: by which such halves are rounded. Ranks of other processes "
            "may attach if there are several.")
       .def(
@@ -288,6 +326,7 @@ void bind(nb::module_& module) {
       .def_prop_ro("plan_cells", &RankPort::plan_cells, "How many there are: step s has that of s modulo their number.")
       .def_prop_ro("plan_bytes", [](const RankPort& self) { return self.plan_fields().bytes; })
       .def_prop_ro("max_rows", &RankPort::max_rows, "Of a step, at most.")
+      .def_prop_ro("slots", &RankPort::slots, "Of this rank's cache.")
       .def("write_backs", &write_back_arrays, "step"_a,
            "(row int64, slot int32, leave uint8, target int64), each (n,).")
       .def(
@@ -337,6 +376,12 @@ void bind(nb::module_& module) {
       .def_prop_ro("rank", &RankPort::rank)
       .def_prop_ro("ranks", &RankPort::ranks);
 
+  module.def("engine_bytes", &engine_bytes, "config"_a, "rows"_a, "dim"_a, "state"_a, "element"_a, "on_device"_a,
+             "What an Engine of a FlushConfig takes of host memory for a table of this shape: what ranks and engine share, "
+             "and the planner's. Not counted: flush threads' records, and a cache policy's own.");
+  module.def(
+      "plan_bytes", [](std::int64_t rows, bool evicts) { return PlanFields::of(rows, evicts).bytes; }, "rows"_a,
+      "evicts"_a, "Of the plan of a step of so many rows; evicts: with what leaves the cache with the step.");
   module.def(
       "attach_rank",
       [](const std::string& path, int rank) { return std::make_shared<RankPort>(Segment::attach(path), rank); },

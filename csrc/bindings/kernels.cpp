@@ -29,39 +29,37 @@ namespace {
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Squares = nb::ndarray<const float>;  // (n,), or (ranks, n)
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>, std::optional<Squares>>;
-using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>,
-                           ColumnRanges>;
-using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional<Floats>, Vector<std::uint8_t>,
-                          Vector<std::int64_t>, Rows, std::vector<Entry>, std::optional<Vector<std::int32_t>>,
-                          std::optional<Rounded>>;
+// Where the number of the step is, and the ids of its rows.
+using RoundedStep = std::tuple<Vector<std::int64_t>, Vector<std::int64_t>>;
+using Update = std::tuple<const RowTable*, Vector<std::uint8_t>, Vector<std::int64_t>, Rows, std::vector<Entry>,
+                          std::optional<Vector<std::int32_t>>, std::optional<RoundedStep>>;
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
-PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                              const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-                              const Rows& records, const std::string& crossing, const std::string& part,
-                              std::int64_t state, const std::string& element) {
-  const RowMemory memory = memory_beside(dim, host, cache, {}, records, state, element_named(element));
+PreparedKernel prepare_gather(const RowTable& table, const Vector<std::int64_t>& rows,
+                              const Vector<std::int32_t>& source, const Rows& records, const std::string& crossing,
+                              const std::string& part) {
+  table.check_records(records);
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
-  const bool stays = reads.part == ReadPart::kCache || on_cuda(host);
+  const bool stays = reads.part == ReadPart::kCache || table.is_host_on_cuda;
   const auto over = stays ? cuda::Crossing::kNone : crossing_named(crossing);
+  const RowMemory memory = table.memory;
   float* const to = records.data();
   if (on_cuda(records))
     return {reads.count, [=](std::int64_t count, std::uintptr_t stream) {
               cuda::gather(memory, {reads.rows, reads.source, count, reads.part}, to, {stream, over});
             }};
-  return {reads.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
+  return {reads.count, [=, extent = table.extent](std::int64_t count, std::uintptr_t) {
             const RowReads first{reads.rows, reads.source, count, reads.part};
             check_reads(memory, extent, first);
             cpu::gather(memory, first, to);
           }};
 }
 
-void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
-            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, const std::string& crossing,
-            const std::string& part, std::int64_t state, const std::string& element) {
-  const auto kernel = prepare_gather(dim, host, cache, rows, source, records, crossing, part, state, element);
+void gather(const RowTable& table, const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
+            const Rows& records, std::uintptr_t stream, const std::string& crossing, const std::string& part) {
+  const auto kernel = prepare_gather(table, rows, source, records, crossing, part);
   const nb::gil_scoped_release release;
   kernel.run(kernel.most_rows, stream);
 }
@@ -81,19 +79,22 @@ void set_squares(EntryGradients& entry, const Squares& squares, std::size_t coun
 
 // Checks what a device would read beyond: shapes, and on the CPU also numbers.
 TableUpdate table_update(const Update& given) {
-  const auto& [dim, host, cache, staging, leave, target, records, entries, used, rounded] = given;
-  const RowElement element = rounded ? element_named(std::get<0>(*rounded)) : RowElement::kFloat32;
-  TableUpdate update{memory_beside(dim, host, cache, staging, records, 1, element), {}, records.data(), {}};
+  const auto& [table, leave, target, records, entries, used, rounded_step] = given;
+  require(table != nullptr, "an update is of a table");
+  table->check_records(records);
+  const std::int64_t dim = table->memory.dim;
+  TableUpdate update{table->memory, {}, records.data(), {}};
   require(leave.size() == target.size() && records.shape(0) >= leave.size(),
           "leave and target must be equally long, and records must have a row for each");
   require(entries.size() <= kMaxEntries, "a step has at most two entries");
   update.writes = {reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                    static_cast<std::int64_t>(leave.size()), used ? used->data() : nullptr};
   require(!used || used->size() == 1, "the number of used rows is one number");
-  if (rounded) {
-    const auto& [name, seed, table, step, ids, ranges] = *rounded;
+  if (table->memory.in_halves()) {
+    require(table->rounded_by && rounded_step, "rows in halves are rounded when they are updated");
+    const auto& [step, ids] = *rounded_step;
     require(step.size() == 1 && ids.size() == leave.size(), "rounding needs the step's number, and an id for each row");
-    update.rounding = {{seed, table, whole_columns(ranges, dim)}, step.data(), ids.data()};
+    update.rounding = {*table->rounded_by, step.data(), ids.data()};
   }
   update.gradients.entries = static_cast<int>(entries.size());
   for (std::size_t e = 0; e < entries.size(); ++e) {
@@ -111,7 +112,7 @@ TableUpdate table_update(const Update& given) {
       check_occurrences(offset.data(), update.writes.count, order ? order->data() : nullptr,
                         order ? static_cast<std::int64_t>(order->size()) : count, count);
   }
-  if (!on_cuda(records)) check_writes(update.memory, extent_of(host, cache, staging), update.writes, update.gradients);
+  if (!on_cuda(records)) check_writes(update.memory, table->extent, update.writes, update.gradients);
   return update;
 }
 
@@ -119,7 +120,7 @@ void update_tables(const std::vector<Update>& given, float learning_rate, std::u
   require(given.size() >= 1 && given.size() <= cuda::kMaxTables, "one to three tables are updated together");
   std::vector<TableUpdate> updates;
   for (const Update& each : given) updates.push_back(table_update(each));
-  const bool is_cuda = on_cuda(std::get<6>(given.front()));
+  const bool is_cuda = on_cuda(std::get<3>(given.front()));
   const nb::gil_scoped_release release;
   if (is_cuda) return cuda::update(updates, learning_rate, {stream});
   for (const TableUpdate& each : updates)
@@ -144,15 +145,15 @@ RowEvictions evictions_of(const Vector<std::int64_t>& evicted, const std::option
   return {evicted.data(), first->data()};
 }
 
-PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
+PreparedKernel prepare_return(const RowTable& table, const Vector<std::int64_t>& rows,
                               const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
-                              const std::string& crossing, std::int64_t state, std::uint8_t wanted,
+                              const std::string& crossing, std::uint8_t wanted,
                               const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
                               const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn,
                               const std::optional<Vector<std::int64_t>>& evicted,
                               const std::optional<Vector<std::int64_t>>& first_in_flight) {
-  const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
-  require(!counter || (on_cuda(cache) && value && turn && counter->size() == 1 && value->size() == 1 &&
+  const RowMemory memory = table.memory;
+  require(!counter || (table.is_cuda && value && turn && counter->size() == 1 && value->size() == 1 &&
                        turn->size() == 1),
           "a kernel that publishes runs on a CUDA device, and needs a counter, its value and a turn, one number each");
   const cuda::Publication publication =
@@ -168,43 +169,40 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
     first.count = count;
     return first;
   };
-  if (on_cuda(cache))
+  if (table.is_cuda)
     return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
               cuda::return_rows(memory, first_of(count), {stream, over}, publication);
             }};
-  return {returns.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
+  return {returns.count, [=, extent = table.extent](std::int64_t count, std::uintptr_t) {
             const RowReturns first = first_of(count);
             check_returns(extent, first);
             cpu::return_rows(memory, first);
           }};
 }
 
-PreparedKernel prepare_set_aside(std::int64_t dim, const Rows& cache, const Vector<std::int64_t>& target,
-                                 const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_in_flight,
-                                 std::int64_t state) {
-  const RowMemory memory = memory_of(dim, cache, cache, {}, cache.shape(1), state);
+PreparedKernel prepare_set_aside(const RowTable& table, const Vector<std::int64_t>& target,
+                                 const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_in_flight) {
+  const RowMemory memory = table.memory;
   const RowEvictions evictions = evictions_of(evicted, first_in_flight, target.size());
   const auto most = static_cast<std::int64_t>(target.size());
-  if (on_cuda(cache))
+  if (table.is_cuda)
     return {most, [=, to = target.data()](std::int64_t count, std::uintptr_t stream) {
               cuda::set_aside(memory, evictions, to, count, {stream});
             }};
-  return {most, [=, to = target.data(), extent = extent_of(cache, cache, {})](std::int64_t count, std::uintptr_t) {
+  return {most, [=, to = target.data(), extent = table.extent](std::int64_t count, std::uintptr_t) {
             check_evictions(extent, evictions, to, count);
             cpu::set_aside(memory, evictions, to, count);
           }};
 }
 
-void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
-                const Bytes& write_backs, std::uintptr_t stream, std::int64_t state) {
-  const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1), state);
+void write_back(const RowTable& table, const Bytes& write_backs, std::uintptr_t stream) {
   require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
   const auto* list = reinterpret_cast<const WriteBack*>(write_backs.data());
   const auto count = static_cast<std::int64_t>(write_backs.shape(0));
   const nb::gil_scoped_release release;
-  if (on_cuda(cache)) return cuda::write_back(memory, list, count, {stream});
-  check_write_backs(memory, extent_of(host, cache, staging), list, count);
-  cpu::write_back(memory, list, count);
+  if (table.is_cuda) return cuda::write_back(table.memory, list, count, {stream});
+  check_write_backs(table.memory, table.extent, list, count);
+  cpu::write_back(table.memory, list, count);
 }
 
 void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
@@ -253,51 +251,56 @@ void bind(nb::module_& module) {
           },
           "rows"_a, "stream"_a = 0, "For the first `rows` rows.");
 
-  module.def("prepare_gather", &prepare_gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
-             "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
-             nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+  nb::class_<RowTable>(module, "RowTable",
+                       "A table as row kernels address it: host rows, a cache and staging, (n, stride) float32 each but "
+                       "staging (floats,). A record is dim elements, `state` floats of optimizer state, padding.")
+      .def(nb::init<std::int64_t, const Rows&, const std::optional<Rows>&, const std::optional<Floats>&, std::int64_t,
+                    const std::string&, const std::optional<RowTable::Noise>&>(),
+           "dim"_a, "host"_a, "cache"_a.none() = nb::none(), "staging"_a.none() = nb::none(), "state"_a = 1,
+           "element"_a = "fp32", "rounding"_a.none() = nb::none(),
+           "element: of the embedding, fp32 or fp16; records of steps are in float32. rounding: by what halves are "
+           "rounded at random where they are updated, (seed, table, which columns of whole rows these are: at most two "
+           "ranges (first, count), none for all).");
+
+  module.def("prepare_gather", &prepare_gather, "table"_a, "rows"_a, "source"_a, "records"_a, "crossing"_a = "bus",
+             "part"_a = "all", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
+             nb::keep_alive<0, 4>(),
              "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
-  module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
-             "crossing"_a = "bus", "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
-             "counter"_a.none() = nb::none(), "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(),
-             "evicted"_a.none() = nb::none(), "first_in_flight"_a.none() = nb::none(),
-             nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
-             nb::keep_alive<0, 6>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(), nb::keep_alive<0, 12>(),
-             nb::keep_alive<0, 13>(), nb::keep_alive<0, 14>(),
+  module.def("prepare_return", &prepare_return, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
+             "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight), "counter"_a.none() = nb::none(),
+             "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(), "evicted"_a.none() = nb::none(),
+             "first_in_flight"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+             nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
+             nb::keep_alive<0, 9>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(),
              "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
-             "target[u] of `cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
-             "where `cache` lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
+             "target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
+             "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
              "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_in_flight (1,) int64: "
              "with them goes row evicted[u], unless that is -1, from slot first_in_flight[0] + u.");
-  module.def("prepare_set_aside", &prepare_set_aside, "dim"_a, "cache"_a, "target"_a, "evicted"_a, "first_in_flight"_a,
-             "state"_a = 1, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
-             "Copies the records of slots target[u] of `cache` whose evicted[u] is not -1 to slots first_in_flight[0] + u. "
-             "target and evicted (U,) int64, first_in_flight (1,) int64. Runs where `cache` lies.");
+  module.def("prepare_set_aside", &prepare_set_aside, "table"_a, "target"_a, "evicted"_a, "first_in_flight"_a,
+             nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+             "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_in_flight[0] + u. "
+             "target and evicted (U,) int64, first_in_flight (1,) int64. Runs where the cache lies.");
   module.def(
-      "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
-      "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
-      "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
-      "for the rows from there alone, or 'all'. element: of the rows, fp32 or fp16, of which dim are a row; "
-      "records are in float32. Runs where `records` lies. IndexError on the CPU for a plan that "
-      "points outside.");
+      "gather_rows", &gather, "table"_a, "rows"_a, "source"_a, "records"_a, "stream"_a = 0, "crossing"_a = "bus",
+      "part"_a = "all",
+      "records[u] = record of rows[u]: from cache slot source[u], or, where source[u] is -1, from its host row. rows "
+      "(U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' for the rows from there alone, or "
+      "'all'. Runs where `records` lies. IndexError on the CPU for a plan that points outside.");
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
-      "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "
-      "cache, staging, leave, target, records, entries, used, rounding). used (1,) int32: how many rows there are, the "
-      "others only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
+      "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each (RowTable, leave, "
+      "target, records, entries, used, rounded). leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), or "
       "(ranks, n) over the columns of each rank, whose mean in the order of ranks is taken, which "
-      "may be None on the CPU). rounding: None, or of rows in halves (fp16, seed, table, step (1,) int64, ids "
-      "of the rows (U,) int64, which columns of whole rows these are: at most two ranges (first, count), none for all), "
-      "by which they are rounded at random. Runs where `records` lies.");
+      "may be None on the CPU). used (1,) int32: how many rows there are, the others only pad; None: all. rounded: of "
+      "rows in halves, step (1,) int64 and ids of the rows (U,) int64. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");
   module.def(
-      "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
-      "state"_a = 1,
+      "write_back_rows", &write_back, "table"_a, "write_backs"_a, "stream"_a = 0,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
   module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
              "adds"_a = false,

@@ -88,7 +88,13 @@ void bind(nb::module_& module) {
                                          [&](std::int64_t row) { return owners.id(worker, row); });
           },
           "worker"_a, "local"_a, "Ids (n,) int64 of rows by their numbers among those of a worker.");
-
+  module.def(
+      "row_bytes",
+      [](std::int64_t dim, std::int64_t state, const std::string& element) {
+        return RowLayout::for_dim(dim, state, element_named(element)).bytes();
+      },
+      "dim"_a, "state"_a, "element"_a = "fp32",
+      "Of a row of a HostTable, in host memory and on a device alike: embedding, `state` floats of state, padding.");
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
            [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state,
@@ -118,6 +124,8 @@ void bind(nb::module_& module) {
                    "Floats whose place an embedding takes: dim, or of halves half of it, rounded up.")
       .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; },
                    "Floats of a row with its padding, and from row to row where the table is the only part.")
+      .def_prop_ro("record_stride", [](const HostTable& table) { return table.layout().in_floats().stride; },
+                   "Floats from one record to the next, where steps compute with them, in float32 always.")
       .def_prop_ro("state_floats", [](const HostTable& table) { return table.layout().state; },
                    "Floats of optimizer state behind a row.")
       .def_prop_ro("record_floats", [](const HostTable& table) { return table.layout().record_floats(); },

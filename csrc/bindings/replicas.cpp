@@ -117,13 +117,13 @@ class SharedTable {
     cpu::put_shared(part_, rows, reinterpret_cast<std::int32_t*>(host().part(ExchangeRegion::kScores, host().rank())));
   }
 
-  void apply(const PlannedRows& planned, std::int64_t dim, const bindings::Rows& records, const bindings::Rows& host_rows,
-             float learning_rate, std::uintptr_t stream) {
+  void apply(const PlannedRows& planned, const RowTable& table, const bindings::Rows& records, float learning_rate,
+             std::uintptr_t stream) {
     const SharedRows rows = rows_of(planned);
-    require(records.shape(0) >= std::get<0>(planned).size() && records.shape(1) == host_rows.shape(1) &&
-                static_cast<std::int64_t>(records.shape(1)) > dim,
-            "there is a record of each row, as far apart as host rows are");
-    SharedMemory memory{dim, static_cast<std::int64_t>(records.shape(1)), records.data(), host_rows.data(), {}};
+    table.check_records(records);
+    require(records.shape(0) >= std::get<0>(planned).size() && !table.memory.in_halves(),
+            "there is a record of each row, which is in float32");
+    SharedMemory memory{table.memory.dim, table.memory.stride, records.data(), table.memory.host_rows, {}};
     for (std::size_t rank = 0; rank < staging_.size(); ++rank) memory.staging[rank] = staging_[rank].data();
     const bool is_cuda = on_cuda(records);
     const nb::gil_scoped_release release;
@@ -171,8 +171,7 @@ void bind(nb::module_& module) {
       .def("meet", &SharedTable::meet, "is_cuda"_a, "stream"_a = 0, "Wait for all ranks, or until one has failed.")
       .def("put", &SharedTable::put, "planned"_a, "offsets"_a, "stream"_a = 0,
            "Put out where this rank's gradients of shared rows are. offsets: of each entry, (U + 1,) int32.")
-      .def("apply", &SharedTable::apply, "planned"_a, "dim"_a, "records"_a, "host_rows"_a, "learning_rate"_a,
-           "stream"_a = 0,
+      .def("apply", &SharedTable::apply, "planned"_a, "table"_a, "records"_a, "learning_rate"_a, "stream"_a = 0,
            "When the ranks have met: apply all gradients of the rows of which this rank is the first that has them, to "
            "the records that this rank has read, and store them into their host rows.")
       .def("fail", [](SharedTable& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a)

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "bindings/bindings.h"
 #include "bindings/named.h"
@@ -28,34 +29,50 @@ bool on_cuda(const Array& array) {
   return array.device_type() == nb::device::cuda::value;
 }
 
-inline RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                           const std::optional<Floats>& staging, std::size_t stride, std::int64_t state = 1,
-                           RowElement element = RowElement::kFloat32) {
-  require(dim >= 1 && state >= 0 && static_cast<std::size_t>(embedding_floats(dim, element) + state) <= stride &&
-              stride % 4 == 0,
-          "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
-  require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
-          "host rows, cache and records must be equally far apart");
-  return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
-          staging ? staging->data() : nullptr, state, element};
-}
+// A table as row kernels address it, shapes checked once, with the arrays that it lies in.
+class RowTable {
+ public:
+  // Seed and number of a table in halves, and which columns of whole rows it has.
+  using Noise = std::tuple<std::uint64_t, std::uint32_t, ColumnRanges>;
 
-// With records of the step beside it, which are in floats.
-template <class Records>
-RowMemory memory_beside(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                        const std::optional<Floats>& staging, const Records& records, std::int64_t state,
-                        RowElement element) {
-  const RowMemory memory = memory_of(dim, host, cache, staging, host.shape(1), state, element);
-  require(static_cast<std::int64_t>(records.shape(1)) == memory.record_stride(),
-          "records must be as far apart as rows of floats are");
-  return memory;
-}
+  RowTable(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging,
+           std::int64_t state, const std::string& element, const std::optional<Noise>& rounding)
+      : memory{dim, static_cast<std::int64_t>(host.shape(1)), host.data(), cache ? cache->data() : nullptr,
+               staging ? staging->data() : nullptr, state, element_named(element)},
+        extent{static_cast<std::int64_t>(host.shape(0)), cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
+               staging ? static_cast<std::int64_t>(staging->shape(0)) : 0},
+        is_host_on_cuda(on_cuda(host)),
+        is_cuda(on_cuda(cache ? *cache : host)),
+        host_(host),
+        cache_(cache),
+        staging_(staging) {
+    require(dim >= 1 && state >= 0 && memory.embedding_floats() + state <= memory.stride && memory.stride % 4 == 0,
+            "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
+    require(!cache || cache->shape(1) == host.shape(1), "host rows and cache must be equally far apart");
+    if (rounding) {
+      const auto& [seed, table, columns] = *rounding;
+      rounded_by = Rounding{seed, table, whole_columns(columns, dim)};
+    }
+  }
 
-inline MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache,
-                              const std::optional<Floats>& staging) {
-  return {static_cast<std::int64_t>(host.shape(0)), cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
-          staging ? static_cast<std::int64_t>(staging->shape(0)) : 0};
-}
+  // Of steps, which compute in floats.
+  template <class Records>
+  void check_records(const Records& records) const {
+    require(static_cast<std::int64_t>(records.shape(1)) == memory.record_stride(),
+            "records must be as far apart as rows of floats are");
+  }
+
+  const RowMemory memory;
+  const MemoryExtent extent;
+  const bool is_host_on_cuda;
+  const bool is_cuda;  // of the cache, where there is one
+  std::optional<Rounding> rounded_by;
+
+ private:
+  const Rows host_;
+  const std::optional<Rows> cache_;
+  const std::optional<Floats> staging_;
+};
 
 template <class Records>
 RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source, const Records& records) {

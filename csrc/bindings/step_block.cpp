@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 
@@ -27,8 +28,7 @@ using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>;
 using Matrix = nb::ndarray<float, nb::ndim<2>>;
 using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
 using Table = std::tuple<std::string, std::int64_t, std::int64_t, bool>;
-using Reads = std::optional<std::tuple<std::int64_t, bindings::Rows, std::optional<bindings::Rows>,
-                                       Vector<std::int64_t>, Vector<std::int32_t>, std::string>>;
+using Reads = std::optional<std::tuple<const RowTable*, Vector<std::int64_t>, Vector<std::int32_t>, std::string>>;
 using Squares = std::optional<std::tuple<Floats, Floats, Floats>>;
 
 cuda::DeviceRows rows(const Matrix& matrix, std::int64_t least_rows, std::int64_t least_columns, const char* what) {
@@ -48,11 +48,13 @@ std::int64_t workspace_floats(const TrainStep& step, const StepBlock& block) {
 // Of the records of one table; none where they have been gathered.
 cuda::RecordReads reads(const Reads& given, const Matrix& records) {
   if (!given) return {};
-  const auto& [dim, host, cache, rows, source, part] = *given;
-  cuda::RecordReads found{bindings::memory_of(dim, host, cache, {}, records.stride(0)),
-                          bindings::reads_of(rows, source, records)};
+  const auto& [table, rows, source, part] = *given;
+  require(table != nullptr && table->memory.stride == records.stride(0),
+          "there is a table to read, whose rows are as far apart as the records");
+  cuda::RecordReads found{table->memory, bindings::reads_of(rows, source, records)};
+  found.memory.state = std::min<std::int64_t>(found.memory.state, 1);  // rows with more are updated where they lie
   found.reads.part = bindings::part_of(part);
-  if (!on_cuda(records)) check_reads(found.memory, bindings::extent_of(host, cache, {}), found.reads);
+  if (!on_cuda(records)) check_reads(found.memory, table->extent, found.reads);
   return found;
 }
 
@@ -176,7 +178,7 @@ void bind(nb::module_& module) {
       "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
       "products"_a = "fp32",
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
-      "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part: see gather_rows) are "
+      "those that entity_reads and relation_reads name (table, rows, source, part: see gather_rows) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,), or "
       "of ranks those of its own columns in the exchange, one array behind the other; "

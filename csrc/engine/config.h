@@ -56,6 +56,13 @@ struct EngineConfig {
   std::shared_ptr<const RowUpdate> update;  // applies gradients at the host
   Rounding rounding{};                      // by what a row in halves is then rounded, once a step
   std::vector<std::shared_ptr<CachePolicy>> caches;  // one per rank, one for all that share a plan, or empty: no caches
+
+  // For executors on devices, whose hosts enqueue steps ahead. Where `evicts`, caches that change evict in flight.
+  void run_on_devices(bool evicts);
 };
+
+inline constexpr int kStepsOnDevice = 3;  // one arrives, one computes, one departs
+inline constexpr int kStepsEnqueued = 3;  // that a host may enqueue beyond the one that its device runs
+inline constexpr int kStepsApart = 8;     // that ranks with the same steps may be, before rank 0, which registers, waits
 
 }  // namespace frugal

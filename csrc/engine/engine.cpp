@@ -115,6 +115,15 @@ class RankWatch {
   Event wake_{};
 };
 
+void EngineConfig::run_on_devices(bool evicts) {
+  constexpr std::int64_t kPollMicroseconds = 20;  // nobody wakes flush threads when a device's counter advances
+  in_flight_steps = kStepsOnDevice;
+  evicts_in_flight = evicts && std::ranges::none_of(caches, [](const auto& cache) { return cache->keeps_for_good(); });
+  horizon = keeps_reused ? std::min(in_flight_steps, lookahead - 1) : 0;
+  lookahead += kStepsEnqueued;
+  poll_microseconds = kPollMicroseconds;
+}
+
 struct Engine::Parts {
   EngineConfig config;
   std::shared_ptr<Segment> segment;
@@ -152,6 +161,8 @@ struct Engine::Parts {
 };
 
 Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts>()) {
+  if (config.host_rows == nullptr || config.update == nullptr)
+    throw std::invalid_argument("The engine needs a table and a row update.");
   Parts& parts = *parts_;
   parts.config = std::move(config);
   parts.segment = Segment::create(parts.config, shared);
@@ -179,6 +190,18 @@ Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts
 }
 
 Engine::~Engine() { parts_->stop(); }
+
+std::int64_t Engine::bytes_of(const EngineConfig& config) {
+  const SegmentShape shape = SegmentShape::of(config);
+  std::int64_t slots = 0;
+  bool counts = false;
+  if (config.mode != FlushMode::kOff)
+    for (const auto& cache : config.caches) {
+      slots += cache->slots();
+      counts |= cache->wants_count();
+    }
+  return Segment::bytes_of(shape) + Planner::bytes_of(shape, slots, counts);
+}
 
 const EngineConfig& Engine::config() const { return parts_->config; }
 

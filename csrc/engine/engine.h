@@ -40,6 +40,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // What segment and planner of an engine take. Of caches it reads what is constant.
+  static std::int64_t bytes_of(const EngineConfig& config);
+
   const EngineConfig& config() const;
   // The port of a rank that lives in this process.
   RankPort& port(int rank);

@@ -60,7 +60,7 @@ class InFlightSlots {
     }
   }
 
-  std::size_t bytes() const { return row_in_slot_.size() * sizeof(std::int64_t); }
+  static std::int64_t bytes_of(std::int64_t slots) { return (slots + 1) * std::int64_t{8}; }
 
  private:
   static constexpr std::int64_t kNone = -1;

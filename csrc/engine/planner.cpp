@@ -30,39 +30,27 @@ std::int64_t cache_slots(Segment& segment) {
   return slots;
 }
 
-// Whether a step must know which rows other ranks read in the next one.
-bool hands_over(Segment& segment) { return segment.shape().meets() && segment.shape().in_flight_steps > 0; }
-
 }  // namespace
 
 Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes,
                  std::shared_ptr<GivenRows> given)
-    : config_(config),
-      segment_(std::move(segment)),
+    : segment_(std::move(segment)),
+      shape_(segment_->shape()),
       inboxes_(std::move(inboxes)),
       given_(std::move(given)),
-      plans_(segment_->shape().plans),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
-      keeps_records_(!segment_->shape().reads_follow_stores()),
-      plans_as_found_(plans_ == 1 && caching_ && !keeps_records_),
-      settled_(!keeps_records_ && caching_ &&
+      settled_(!keeps_records() && caching_ &&
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
-      meets_(segment_->shape().meets()),
-      keeps_reused_(segment_->shape().keeps_reused),
-      evicts_in_flight_(segment_->shape().evicts_in_flight),
-      staging_floats_(segment_->shape().staging_floats),
-      horizon_(std::max(config.horizon, hands_over(*segment_) ? 1 : 0)),
-      parts_(static_cast<std::size_t>(plans_)),
-      in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows,
-                 plans_ == 1 ? segment_->shape().in_flight_steps : 0),
-      recent_(cache_slots(*segment_), meets_ ? plans_ : 0, segment_->shape().max_rows,
-              segment_->shape().in_flight_steps),
-      sharing_{RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows),
-               RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows)} {
-  if (planner_threads(config) > 1 && (caching_ || meets_) && plans_ * segment_->shape().max_rows >= 2 * kGrain)
+      horizon_(std::max(config.horizon, shape_.hands_over() ? 1 : 0)),
+      parts_(static_cast<std::size_t>(shape_.plans)),
+      in_flight_(cache_slots(*segment_) + 1, shape_.max_rows, shape_.plans == 1 ? shape_.in_flight_steps : 0),
+      recent_(cache_slots(*segment_), shape_.meets() ? shape_.plans : 0, shape_.max_rows, shape_.in_flight_steps),
+      sharing_{RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows),
+               RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows)} {
+  if (planner_threads(config) > 1 && (caching_ || shape_.meets()) && shape_.plans * shape_.max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
-  for (int r = 0; r < plans_; ++r) {
+  for (int r = 0; r < shape_.plans; ++r) {
     Part& mine = part(r);
     mine.cache = caching_ ? config.caches[static_cast<std::size_t>(r)].get() : nullptr;
     mine.first_place = static_cast<std::int32_t>(slots);
@@ -72,19 +60,28 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   const bool counts =
       caching_ && std::ranges::any_of(config.caches, [](const auto& cache) { return cache->wants_count(); });
   // Without records and staging, whose order is that of all rows, what leaves and comes in is a part's own matter.
-  shares_.resize(plans_as_found_ ? static_cast<std::size_t>(parts_[0].cache->parts()) : 1);
+  shares_.resize(plans_as_found() ? static_cast<std::size_t>(parts_[0].cache->parts()) : 1);
   for (std::size_t s = 0; s < shares_.size(); ++s) {
     shares_[s].part = static_cast<std::int64_t>(s);
     shares_[s].parts = std::ssize(shares_);
   }
-  if (keeps_reused_) upcoming_ = UpcomingRows(config.rows);
-  if (caching_ || in_flight_.any() || meets_) cells_ = RowCells(config.rows, counts ? plans_ : 0);
-  for (Part& mine : parts_) mine.counts.resize(static_cast<std::size_t>(counts ? segment_->shape().max_rows : 0));
-  bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes() +
-                                     upcoming_.bytes() + recent_.bytes());
+  if (shape_.keeps_reused) upcoming_ = UpcomingRows(config.rows);
+  if (caching_ || in_flight_.any() || shape_.meets()) cells_ = RowCells(config.rows, counts ? shape_.plans : 0);
+  for (Part& mine : parts_) mine.counts.resize(static_cast<std::size_t>(counts ? shape_.max_rows : 0));
+  bytes_ = bytes_of(shape_, slots, counts);
 }
 
 Planner::~Planner() = default;
+
+std::int64_t Planner::bytes_of(const SegmentShape& shape, std::int64_t slots, bool counts) {
+  const bool alone = shape.plans == 1;
+  const std::int64_t in_flight = alone ? shape.in_flight_steps * shape.max_rows : 0;
+  const bool knows_rows = slots > 0 || in_flight > 0 || shape.meets();
+  return slots * static_cast<std::int64_t>(sizeof(Slot)) + InFlightSlots::bytes_of(in_flight) +
+         (knows_rows ? RowCells::bytes_of(shape.rows, counts ? shape.plans : 0) : 0) +
+         (shape.keeps_reused ? UpcomingRows::bytes_of(shape.rows) : 0) +
+         RecentChanges::bytes_of(shape.meets() ? shape.plans : 0, shape.max_rows);
+}
 
 void Planner::run(const std::atomic<bool>& stopping) {
   RoleScope scope(thread_);
@@ -103,10 +100,10 @@ void Planner::run(const std::atomic<bool>& stopping) {
 bool Planner::ready(std::int64_t step) const {
   bool wanted = false;
   std::uint64_t registered = ~0ull;
-  for (int r = 0; r < config_.ranks; ++r) {
+  for (int r = 0; r < shape_.ranks; ++r) {
     const RankArea& area = segment_->rank(r);
     wanted |= area.wanted.value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step);
-    if (r >= plans_) continue;
+    if (r >= shape_.plans) continue;
     registered = std::min(registered, area.registered.value.load(std::memory_order_acquire));
     // The cell of step - block_ring is reused; a fresh cell has nothing remaining.
     if (segment_->block(r, step).remaining.load(std::memory_order_acquire) != 0) return false;
@@ -124,7 +121,7 @@ void Planner::take_given() {
   for (; taken_ < registered; ++taken_) {
     const std::int64_t* const rows = given_ ? given_->rows(taken_) : nullptr;
     if (rows == nullptr) continue;
-    const std::int64_t count = segment_->inbox_count(0, taken_), table_rows = segment_->shape().rows;
+    const std::int64_t count = segment_->inbox_count(0, taken_), table_rows = shape_.rows;
     std::int64_t* const to = segment_->inbox_rows(0, taken_);
     std::atomic<bool> wrong{false};
     in_list(rows, count, [&](std::span<const std::int64_t> part) {
@@ -141,10 +138,10 @@ void Planner::take_given() {
 
 void Planner::start(std::int64_t step) {
   step_ = step;
-  if (plans_ == 1) take_given();
+  if (shape_.plans == 1) take_given();
   for (Inbox* inbox : inboxes_) inbox->next().clear(step);
-  recent_.begin(step, plans_);
-  for (int r = 0; r < plans_; ++r) {
+  recent_.begin(step, shape_.plans);
+  for (int r = 0; r < shape_.plans; ++r) {
     Part& mine = part(r);
     mine.rows = segment_->inbox_rows(r, step);
     mine.occurrences = segment_->inbox_occurrences(r, step);
@@ -152,9 +149,9 @@ void Planner::start(std::int64_t step) {
     mine.source = segment_->plan_source(r, step);
     mine.leave = segment_->plan_leave(r, step);
     mine.target = segment_->plan_target(r, step);
-    if (evicts_in_flight_) {
+    if (shape_.evicts_in_flight) {
       mine.evicted = segment_->plan_evicted(r, step);
-      std::fill_n(mine.evicted, segment_->shape().max_rows, kNoRow);
+      std::fill_n(mine.evicted, shape_.max_rows, kNoRow);
       segment_->plan_first_in_flight(r, step) = in_flight_.first_slot(step);
     }
     mine.begin = mutated(Mutation::kSharedBuffer) ? 0 : mine.end;
@@ -162,7 +159,7 @@ void Planner::start(std::int64_t step) {
     mine.records = 0;
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
   }
-  if (keeps_reused_) see_upcoming();
+  if (shape_.keeps_reused) see_upcoming();
   for (Share& share : shares_) {
     share.candidates.clear();
     share.admitted.clear();
@@ -174,7 +171,7 @@ void Planner::start(std::int64_t step) {
 // The steps by which values in flight stay: as far ahead as their slots are theirs, and the horizon, whatever else is
 // registered.
 void Planner::see_upcoming() {
-  const std::int64_t ahead = std::min(horizon_, segment_->shape().in_flight_steps);
+  const std::int64_t ahead = std::min(horizon_, shape_.in_flight_steps);
   for (std::int64_t next; (next = upcoming_.next()) < std::min(taken_, step_ + ahead + 1);) {
     UpcomingRows* const upcoming = &upcoming_;  // for the threads, while this one waits for them
     in_list(segment_->inbox_rows(0, next), segment_->inbox_count(0, next),
@@ -198,11 +195,11 @@ void Planner::in_shares() {
   std::size_t undecided = 0;
   for (const Part& mine : parts_)
     for (const LocatedRows& located : mine.located)
-      undecided += located.missed.size() + (plans_ > 1 || !settled_ ? located.found.size() : 0);
+      undecided += located.missed.size() + (shape_.plans > 1 || !settled_ ? located.found.size() : 0);
   const auto decide_share = [&](std::int64_t s) FRUGAL_REQUIRES(thread_) {
     Share& share = shares_[static_cast<std::size_t>(s)];
     try {
-      for (int r = 0; r < plans_; ++r) visit_rank(share, r);
+      for (int r = 0; r < shape_.plans; ++r) visit_rank(share, r);
       admit_candidates(share);
     } catch (...) {
       share.error = std::current_exception();
@@ -219,7 +216,7 @@ void Planner::in_shares() {
     for (const auto& [user, place, evicted] : share.admitted) {
       const Part& mine = part(user.rank);
       mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
-      if (!evicts_in_flight_ || evicted == kNoRow) continue;
+      if (!shape_.evicts_in_flight || evicted == kNoRow) continue;
       mine.evicted[user.index] = evicted;
       in_flight_.hold(step_, user.index, evicted);
     }
@@ -230,16 +227,16 @@ void Planner::in_shares() {
 void Planner::see_sharing(std::int64_t step) {
   RowSharing& seen = sharing(step);
   if (seen.step() == step) return;
-  for (int r = 0; r < plans_; ++r)
+  for (int r = 0; r < shape_.plans; ++r)
     seen.set_rows(r, {segment_->inbox_rows(r, step), static_cast<std::size_t>(segment_->inbox_count(r, step))});
-  in_tasks(plans_, [&seen](std::int64_t rank) { seen.filter_others(static_cast<int>(rank)); });
+  in_tasks(shape_.plans, [&seen](std::int64_t rank) { seen.filter_others(static_cast<int>(rank)); });
   seen.set_step(step);
 }
 
 // Where the rows of the lists are: for all of them before any is visited. A visit moves no row but its own.
 void Planner::locate() {
   for (Part& mine : parts_) mine.located.resize(static_cast<std::size_t>(ranges_of(mine.count)));
-  if (plans_ == 1)
+  if (shape_.plans == 1)
     locate_alone();
   else
     locate_among_ranks();
@@ -251,7 +248,7 @@ void Planner::locate_alone() {
     LocatedRows& located = mine.located[range];
     lookup.locate(mine.rows, begin, end, rank, mine.source, mine.counts.empty() ? nullptr : mine.counts.data(),
                   located);
-    if (plans_as_found_) lookup.plan_as_found(mine.rows, begin, end, mine.source, mine.leave, mine.target);
+    if (plans_as_found()) lookup.plan_as_found(mine.rows, begin, end, mine.source, mine.leave, mine.target);
     if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
 }
@@ -316,13 +313,13 @@ void Planner::leave_in_flight() {
 
 // The same for ranks that meet. What another one reads in the next step is handed over, and all if nobody knows that.
 void Planner::leave_among_ranks() {
-  bool known = hands_over(*segment_);
-  for (int r = 0; r < plans_; ++r)
+  bool known = shape_.hands_over();
+  for (int r = 0; r < shape_.plans; ++r)
     known &= segment_->rank(r).registered.value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step_) + 1;
   if (known) see_sharing(step_ + 1);
   const RowSharing* const next = known ? &sharing(step_ + 1) : nullptr;
   RecentChanges* const recent = &recent_;
-  const std::int64_t step = step_, max_rows = segment_->shape().max_rows, in_flight = segment_->shape().in_flight_steps;
+  const std::int64_t step = step_, max_rows = shape_.max_rows, in_flight = shape_.in_flight_steps;
   in_ranges([&](Part& mine, int rank, std::size_t, std::int64_t begin, std::int64_t end) {
     const std::int64_t first = in_flight > 0 ? segment_->rank(rank).cache_slots + 1 + step % in_flight * max_rows : 0;
     for (std::int64_t i = begin; i < end; ++i) {
@@ -353,14 +350,14 @@ void Planner::visit_shared() {
     for (const Part& mine : parts_) row = std::min(row, next(mine));
     if (row == kNever) break;
     users_.clear();
-    for (int r = 0; r < plans_; ++r)
+    for (int r = 0; r < shape_.plans; ++r)
       if (next(part(r)) == row) users_.push_back({r, part(r).shared[part(r).head++]});
     const std::int32_t place = cells_.empty() ? kFromHost : cells_.place(row);
     if (is_cached(place)) {
       pull_back(shares_[0], row, place, users_);
     } else {
       miss(row);
-      if (meets_) cells_.place(row) = changed_place(users_[0]);
+      if (shape_.meets()) cells_.place(row) = changed_place(users_[0]);
     }
     send_gradients(row, users_);
   }
@@ -383,7 +380,7 @@ void Planner::visit_rank(Share& share, std::int32_t rank) {
   std::vector<User>& candidates = share.candidates;
   const auto first = std::ssize(candidates);
   for (const LocatedRows& located : mine.located)
-    if (plans_ > 1 || !settled_) visit_found(share, rank, share.of(located.found, mine.rows));
+    if (shape_.plans > 1 || !settled_) visit_found(share, rank, share.of(located.found, mine.rows));
   const auto missed = std::ssize(candidates);
   for (const LocatedRows& located : mine.located)
     for (const std::int64_t index : share.of(located.missed, mine.rows)) {
@@ -423,14 +420,14 @@ void Planner::hit(std::int32_t rank, std::int64_t index) {
   const std::int32_t place = mine.source[index], slot = place - mine.first_place;
   slots_[static_cast<std::size_t>(place)].since = step_;
   mine.cache->touch(use(mine, index), slot);
-  if (plans_as_found_) return;
+  if (plans_as_found()) return;
   mine.source[index] = slot;
   mine.plan(index, RowDestination::kCache, slot);
 }
 
 // The row is read from host, and was there before.
 void Planner::miss(std::int64_t row) {
-  if (keeps_records_ && !mutated(Mutation::kDeadlineNotMoved))
+  if (keeps_records() && !mutated(Mutation::kDeadlineNotMoved))
     operations_of(row).operations.push_back({.kind = Operation::Kind::kRead, .row = row, .due = step_});
 }
 
@@ -441,17 +438,17 @@ void Planner::pull_back(Share& share, std::int64_t row, std::int32_t place, std:
   slots_[static_cast<std::size_t>(place)] = {};
   part(rank).cache->release(row, place - part(rank).first_place);
   cells_.place(row) = changed_place(users[0]);
-  for (const User& user : users) part(user.rank).source[user.index] = meets_ ? kFromHostLate : kFromHost;
+  for (const User& user : users) part(user.rank).source[user.index] = shape_.meets() ? kFromHostLate : kFromHost;
 }
 
 // Of a row that leaves the caches: that of the user's row among recent changes, if there are such.
 std::int32_t Planner::changed_place(const User& user) const {
-  return meets_ ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index) : kFromHost;
+  return shape_.meets() ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index) : kFromHost;
 }
 
 // In whose cache the place is.
 std::int32_t Planner::rank_of(std::int32_t place) const {
-  std::int32_t rank = plans_ - 1;
+  std::int32_t rank = shape_.plans - 1;
   while (place < parts_[static_cast<std::size_t>(rank)].first_place) --rank;
   return rank;
 }
@@ -479,7 +476,7 @@ void Planner::admit_candidates(Share& share) {
     const Part& mine = part(user.rank);
     const std::int32_t slot = mine.cache->admit(use(mine, user.index));
     if (slot == kRejected) {
-      if (!plans_as_found_) send_value(user.rank, user.index);
+      if (!plans_as_found()) send_value(user.rank, user.index);
       continue;
     }
     if (slot >= segment_->rank(user.rank).cache_slots)
@@ -504,7 +501,7 @@ void Planner::take_in(Share& share, Admitted& admitted) {
   if (slot.row != kNoRow) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
     cells_.prefetch(slot.row);
-    if (!evicts_in_flight_) write_back(share, user.rank, place, kNever);
+    if (!shape_.evicts_in_flight) write_back(share, user.rank, place, kNever);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
@@ -514,17 +511,17 @@ void Planner::take_in(Share& share, Admitted& admitted) {
 // Its value leaves with this step, in the slot for values in flight of the row that took its place; or its write-back
 // changes the host row with this step: that row lends it its entry.
 void Planner::put_out(const Admitted& admitted) {
-  if (evicts_in_flight_) {
+  if (shape_.evicts_in_flight) {
     cells_.place(admitted.evicted) = in_flight_.first_slot(step_) + static_cast<std::int32_t>(admitted.user.index);
     return;
   }
   cells_.place(admitted.evicted) = changed_place(admitted.user);
-  if (meets_) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
+  if (shape_.meets()) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
 }
 
 // Behind the step's rows, for executors that take a plan as a whole.
 void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
-  const auto most = segment_->shape().max_rows;
+  const auto most = shape_.max_rows;
   std::fill(rows + mine.count, rows + most, 0);
   std::fill(mine.source + mine.count, mine.source + most, scratch);
   std::fill(mine.leave + mine.count, mine.leave + most, RowDestination::kCache);
@@ -534,11 +531,11 @@ void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
 // Hands the step to the ranks and the flush workers.
 void Planner::finish() {
   Segment* const segment = segment_.get();  // for the threads, while this one waits for them
-  in_tasks(plans_, [segment, step = step_](std::int64_t r) {
+  in_tasks(shape_.plans, [segment, step = step_](std::int64_t r) {
     const int rank = static_cast<int>(r);
     segment->counts(rank, step) = StepCounts::of(segment->plan(rank, step), segment->rank(rank).cache_slots);
   });
-  for (int r = 0; r < plans_; ++r) {
+  for (int r = 0; r < shape_.plans; ++r) {
     Part& mine = part(r);
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;

@@ -42,6 +42,8 @@ class Planner {
   void run(const std::atomic<bool>& stopping);
 
   std::int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Of one for caches of so many slots together, whose policies want RowUse::count or not.
+  static std::int64_t bytes_of(const SegmentShape& shape, std::int64_t slots, bool counts);
   std::int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_relaxed); }
 
  private:
@@ -88,7 +90,7 @@ class Planner {
     std::size_t head;                         // of their merge: the next one to visit
     std::int32_t* source;                     // the plan
     RowDestination* leave;
-    std::int64_t *target, *evicted;           // the latter only with evicts_in_flight_
+    std::int64_t *target, *evicted;           // the latter only with evicts_in_flight
     std::int64_t begin = 0, end = 0;  // positions in staging
     std::int64_t records = 0;
     std::int32_t first_place;          // of its cache slots
@@ -150,15 +152,15 @@ class Planner {
   RowUse use(const Part& mine, std::int64_t index) const FRUGAL_REQUIRES(thread_);
   StepOperations& operations_of(std::int64_t row) const FRUGAL_REQUIRES(thread_);
 
-  const EngineConfig config_;
+  bool keeps_records() const { return !shape_.reads_follow_stores(); }
+  bool plans_as_found() const { return shape_.plans == 1 && caching_ && !keeps_records(); }  // see RowLookup
+
   const std::shared_ptr<Segment> segment_;
+  const SegmentShape shape_;
   const std::vector<Inbox*> inboxes_;
   const std::shared_ptr<GivenRows> given_;
-  const int plans_;  // ranks, or one for all
-  // plans_as_found_: see RowLookup. settled_: nothing of what is found of a row depends on another one.
-  const bool caching_, keeps_records_, plans_as_found_, settled_, meets_;
-  const bool keeps_reused_, evicts_in_flight_;
-  const std::int64_t staging_floats_, horizon_;
+  const bool caching_, settled_;  // settled_: nothing of what is found of a row depends on another one
+  const std::int64_t horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone
 

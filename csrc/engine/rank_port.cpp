@@ -145,6 +145,7 @@ std::int64_t RankPort::planned_steps() const {
 }
 std::int64_t RankPort::plan_cells() const { return segment_->shape().window; }
 std::int64_t RankPort::max_rows() const { return segment_->shape().max_rows; }
+std::int64_t RankPort::slots() const { return segment_->rank(rank_).cache_slots; }
 
 std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
   check();

@@ -84,6 +84,7 @@ class RankPort {
   std::int64_t planned_steps() const;  // that are decided
   std::int64_t plan_cells() const;  // step s has cell s % plan_cells()
   std::int64_t max_rows() const;  // of a step
+  std::int64_t slots() const;     // of this rank's cache
 
   // Write-backs that may leave now that all steps before `step` have run; empty when there are none. Always contains,
   // over repeated calls, those that must leave before gate `step`. Waits for room in staging for what step `step`

@@ -64,7 +64,7 @@ class RecentChanges {
     return row_[at] != row ? kFromHost : here ? slot_[at] : late;
   }
 
-  std::size_t bytes() const { return row_.size() * (sizeof(std::int64_t) + sizeof(std::int32_t)); }
+  static std::int64_t bytes_of(int ranks, std::int64_t max_rows) { return (ranks * kSteps * max_rows + 1) * 12; }
 
  private:
   static constexpr std::int64_t kNone = -1;

@@ -21,7 +21,7 @@ class RowCells {
   }
 
   bool empty() const { return words_.empty(); }
-  std::size_t bytes() const { return words_.size() * sizeof(std::int32_t); }
+  static std::int64_t bytes_of(std::int64_t rows, int ranks) { return rows * (1 + ranks) * std::int64_t{4}; }
   void prefetch(std::int64_t row) const { __builtin_prefetch(&words_[at(row)], 1); }
 
   // A cache slot, or the slot behind the cache where the row's value waits on its way home (in_flight_slots.h), or

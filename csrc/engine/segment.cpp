@@ -36,11 +36,10 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.entries >= 1, "A step has at least one entry.");
   require(config.layout.dim >= 1 && config.layout.state >= 0 && config.layout.stride >= config.layout.record_floats(),
           "A row is dim >= 1 floats and its state.");
-  require(config.rows >= 1 && config.host_rows != nullptr, "The engine needs a table with at least one row.");
+  require(config.rows >= 1, "The engine needs a table with at least one row.");
   require(config.max_rows_per_step >= 1, "max_rows_per_step must be at least one.");
   require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
   require(config.staging_bytes >= 0 && config.poll_microseconds >= 0, "Sizes and times are not negative.");
-  require(config.update != nullptr, "The engine needs a row update.");
   require(config.in_flight_steps >= 0, "The number of steps in flight is not negative.");
   require(config.planner_threads >= 0, "The number of the planner's threads is not negative.");
   const bool one_plan = config.same_steps && config.ranks > 1;
@@ -143,6 +142,8 @@ void Segment::map(int file, std::int64_t bytes) {
 }
 
 Segment::Segment() = default;
+
+std::int64_t Segment::bytes_of(const SegmentShape& shape) { return Layout(shape).total; }
 
 std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared) {
   const SegmentShape shape = SegmentShape::of(config);

@@ -35,6 +35,8 @@ struct SegmentShape {
 
   bool reads_follow_stores() const { return mode == FlushMode::kDirect; }
   bool meets() const { return reads_follow_stores() && plans > 1; }
+  // Whether a step must know which rows other ranks read in the next one.
+  bool hands_over() const { return meets() && in_flight_steps > 0; }
   bool same_steps() const { return plans < ranks; }
   PlanFields plan() const { return PlanFields::of(max_rows, evicts_in_flight); }
 };
@@ -68,6 +70,7 @@ struct RankArea {
 
 class Segment {
  public:
+  static std::int64_t bytes_of(const SegmentShape& shape);
   // Throws std::runtime_error with a sentence if the memory is not there.
   static std::shared_ptr<Segment> create(const EngineConfig& config, bool shared);
   static std::shared_ptr<Segment> attach(const std::string& path);

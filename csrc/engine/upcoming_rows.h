@@ -17,7 +17,7 @@ class UpcomingRows {
     for (std::int32_t& step : last_) step = kNone;
   }
 
-  std::size_t bytes() const { return last_.size() * sizeof(std::int32_t); }
+  static std::int64_t bytes_of(std::int64_t rows) { return rows * std::int64_t{4}; }
 
   // The first step that has not been seen.
   std::int64_t next() const { return next_; }

@@ -4,10 +4,10 @@
 
 namespace frugal {
 
-CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
+CachedRows::CachedRows(HostTable& table, RankPort& port)
     : table_(table),
       port_(port),
-      cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate, table.layout().state,
+      cache_(std::max<std::int64_t>(1, port.slots()), table.layout().dim, Sharing::kPrivate, table.layout().state,
              table.layout().element) {}
 
 void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,

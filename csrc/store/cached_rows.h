@@ -15,7 +15,7 @@ namespace frugal {
 class CachedRows final : public StepRows {
  public:
   // slots: of this rank's cache policy. Table and port must outlive this.
-  CachedRows(HostTable& table, RankPort& port, std::int64_t slots);
+  CachedRows(HostTable& table, RankPort& port);
 
   const RowLayout& layout() const override { return table_.layout(); }
   void announce(std::int64_t step, std::span<const std::int64_t> rows,

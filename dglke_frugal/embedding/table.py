@@ -24,7 +24,6 @@ from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flush_config import FlushConfig, StoreAddress
 from ..store.flushing import AttachedRows, FlushedRows, PlainRows, RankRows
 from ..store.request import Request
-from ..store.row_bytes import padded_bytes
 from .config import CacheConfig
 from .files import blocks
 from .loss_scaling import scaler_of_backward
@@ -119,7 +118,7 @@ class Table:
         self._work_on(device)
         if shared is not None:
             at = shared.address
-            if (at.flushing.poll_microseconds == 0) != (device == torch.device("cpu")):
+            if at.on_device == (device == torch.device("cpu")):
                 raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of "
                                  "device")
             self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
@@ -139,10 +138,10 @@ class Table:
             self._restart()
 
     def _check_memory(self, rows: int, dim: int) -> None:
-        floats = dim + self.rule.state_floats(dim)
+        of_row = _native.row_bytes(dim, self.rule.state_floats(dim))
         cached = 0 if self._config.flush == "none" or self._device != torch.device("cpu") else self._config.cache_ratio
-        needed, free = rows * (padded_bytes(floats) + self._beside), available_memory.free_host_bytes()
-        needed += int(rows * cached) * padded_bytes(floats) + BESIDES_BYTES
+        needed, free = rows * (of_row + self._beside), available_memory.free_host_bytes()
+        needed += int(rows * cached) * of_row + BESIDES_BYTES
         if free is not None and needed > free:
             raise InputError(f"a table of {rows:,} rows of {floats:,} numbers (embedding and optimizer state) needs "
                              f"{needed / 1e9:,.2f} GB of host memory, but this process can have {free / 1e9:,.2f} GB; "
@@ -460,7 +459,7 @@ class Table:
             staging = records * rows.stride * 4
             self.rule.keep(8 * (config.lookahead + 8))  # twice the steps that an engine can have under way
         return FlushConfig(
-            max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
+            max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks,
             mode=("direct" if by_gpu else "p2f") if config.flush == AUTO else config.flush, lookahead=config.lookahead,
             flush_threads=config.flush_threads, slots=slots, policy=config.policy, staging_bytes=staging)
 

@@ -16,7 +16,7 @@ from .. import _native
 from .device import Device
 from .device_rows import STEPS_ON_DEVICE
 from .engine_rows import DirectWriteRows
-from .flush_config import SMALL_TABLE
+from .flush_config import SMALL_TABLE, FlushConfig
 from .half_embeddings import Rounding
 from .peer_buffer import peer_buffer
 
@@ -30,18 +30,17 @@ class CarriedRows(DirectWriteRows):
     To be connected with the other ranks' before the first step is prepared.
     """
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 max_rows: int, rounding: Optional[Rounding] = None):
-        """max_rows: of a step. Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+                 rounding: Optional[Rounding] = None):
+        """Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
         self._host = device.share(table.all_parts)
-        self._most = max_rows
+        self._most = config.max_rows_per_step
         self._carrier: Optional[_native.Carrier] = None
         self._made = 0  # records
-        super().__init__(table, port, slots, lookahead, device, max_rows, rounding)
+        super().__init__(table, port, config, device, rounding)
         self._arrival_turn = device.zeros(1, dtype=np.int32)
 
     def _make_cache(self, slots):
-        self._slots = slots
         first = _native.CARRIED_WORD_BYTES
         records = first + slots * self.stride * FLOAT
         count = SHAPES * STEPS_ON_DEVICE
@@ -62,16 +61,15 @@ class CarriedRows(DirectWriteRows):
         with self.device.current():
             buffers = [self._buffer.memory.data_ptr() if handle == self.handle else self._buffer.open(handle)
                        for handle in handles]
-        self._carrier = _native.Carrier(exchange, self._host, self.table.dim, self.state, self.table.element, buffers,
-                                        self._slots, self._is_cuda)
+            self._carrier = _native.Carrier(exchange, self._host, self.row_table, buffers)
 
     def make_records(self, count):
         """In all ranks at the same place, since all ask in the same order."""
         self._made += 1
         return self._records[self._made % len(self._records), :count]
 
-    def _host_rows(self):
-        return self.cache  # no kernel but the carrier's goes to the host
+    def _memory(self):
+        return self.cache, self.cache, None  # no kernel but the carrier's goes to the host
 
     def _arrive(self, plan, records):
         return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,

@@ -14,7 +14,6 @@ import torch
 from .. import _native
 from ..errors import InputError
 from .device import NOTHING, Branch, Device, Event, Repeated
-from .device_memory import CudaMemory
 
 EVENTS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
@@ -88,7 +87,7 @@ class CudaDevice(Device):
             self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)) for _ in range(2))
         self._beside, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
         self.stream = self._stream.number
-        self._memory = CudaMemory(self.torch_device)
+        self._registrations = []  # of host memory, for as long as there is the device
         self._registered: Set[int] = set()  # addresses of tables
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
@@ -150,25 +149,34 @@ class CudaDevice(Device):
                 self._capturing.release()
 
     def zeros(self, *shape, dtype=np.float32):
-        with torch.cuda.stream(self._stream.torch):
-            memory = self._memory.zeros(shape, dtype)
+        try:
+            with torch.cuda.stream(self._stream.torch):
+                memory = torch.zeros(shape, dtype=_torch_type(dtype), device=self.torch_device)
+        except torch.cuda.OutOfMemoryError as error:
+            free, total = torch.cuda.mem_get_info(self.torch_device)
+            wanted, free, total = (size / 2**30 for size in (np.prod(shape) * np.dtype(dtype).itemsize, free, total))
+            raise _native.DeviceError(
+                f"{self.torch_device} has no room for {wanted:.2f} GiB: {free:.2f} of {total:.2f} GiB are free; use a "
+                "smaller --cache_size or --cache_ratio") from error
         self._arrivals.hold(self._stream.record())  # or they would write before the zeros
         return memory
 
     def pinned(self, *shape, dtype=np.float32):
-        return torch.from_numpy(self._memory.pinned(shape, dtype))
+        # For small buffers alone: torch rounds pinned memory up to a power of two.
+        return torch.zeros(shape, dtype=_torch_type(dtype), pin_memory=True)
 
     def upload(self, array):
         return torch.from_numpy(array).pin_memory().to(self.torch_device, non_blocking=True)
 
     def share(self, array):
-        return self._memory.share(array)
+        self._registrations.append(_native.HostRegistration(array))
+        return array
 
     def register(self, table):
         if not self._maps_host_memory:
             raise _native.DeviceError("the device does not address host memory as the host does")
         if table.address not in self._registered:
-            self._memory.share(table.records)
+            self._registrations.append(_native.HostRegistration(table.records))
             self._registered.add(table.address)
 
     def store(self, counter, value):
@@ -212,6 +220,10 @@ class CudaDevice(Device):
                 graph, pool=self._graph_memory, stream=stream, capture_error_mode="thread_local"):
             work()
         return graph
+
+
+def _torch_type(dtype) -> torch.dtype:
+    return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
 @contextlib.contextmanager

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from .. import _native
+from .._native import RowTable, prepare_gather, prepare_update
 from .device import Device, Event, no_op
 from .half_embeddings import Rounding
-from .plan_kernels import FROM_HOST, TO_HOST_ROW, prepare_gather, prepare_update
+from .plan_kernels import FROM_HOST, TO_HOST_ROW
 from .stalls import Stalls
 
-STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
+STEPS_ON_DEVICE = _native.STEPS_ON_DEVICE  # one arrives, one computes, one departs
 BYTES_PER_COPY = 4 << 20  # of rows that are uploaded or downloaded together
-LINE_FLOATS = 32  # rows are padded to whole lines
 NO_OCCURRENCES = np.empty(0, np.int32)
 
 
@@ -92,12 +92,14 @@ class DeviceRows:
         planned: whether a step needs more than the ids of its rows.
         most_rows: of a step.
         stalls: what the device has waited for rows.
+        row_table: where rows lie, as the row kernels take it.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
         hands_over: whether `hand_over` does anything.
         replicated: whether every rank has all rows, so that `update` and `receive` wait for nothing of other tables.
     """
 
+    _read_by_kernels: Optional[str] = None  # the part of the rows that `reads` is of
     planned = True
     hands_over = False
     replicated = False
@@ -108,16 +110,21 @@ class DeviceRows:
         """slots: rows that device memory holds; more: further ones behind those and the scratch row. rounding: of a
         table in halves."""
         self.table, self.device, self.rounding = table, device, rounding
-        self.dim, self.stride, self.state = table.embedding_floats, table.stride, table.state_floats
-        self.record_stride = table.stride if rounding is None else (
-            -(-(table.dim + self.state) // LINE_FLOATS) * LINE_FLOATS)
+        self.dim, self.stride, self.record_stride = table.embedding_floats, table.stride, table.record_stride
         self.scratch, self.most_rows = slots, table.rows
         self._rows_per_copy = max(1, BYTES_PER_COPY // (4 * table.stride))
         self.stalls = Stalls()
         self.cache = self._make_cache(slots + 1 + more)
+        with device.current():
+            self.row_table = RowTable(table.dim, *self._memory(), table.state_floats, table.element,
+                                      rounding and (rounding.seed, rounding.table, rounding.columns))
 
     def _make_cache(self, slots: int) -> torch.Tensor:
         return self.device.zeros(slots, self.table.stride)
+
+    def _memory(self) -> Tuple:
+        """(host rows, cache, staging) of a RowTable."""
+        return self.table.records, self.cache, None
 
     def make_records(self, count: int) -> torch.Tensor:
         """Memory for the records of one of STEPS_ON_DEVICE steps, (count, record_stride) float32."""
@@ -175,22 +182,25 @@ class DeviceRows:
     def reads(self, plan: Plan) -> Optional[tuple]:
         """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
         come over the bus, are in halves, or are not worth it."""
-        return None
+        if self._read_by_kernels is None or self.rounding or plan.evicted is not None:
+            return None
+        plan = self._complete(plan)
+        return self.row_table, plan.rows, plan.source, self._read_by_kernels
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> Optional[tuple]:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
         gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad. None for
         rows that `receive` updates."""
-        host, cache, staging, leave, target = self._places(plan)
-        by = self.rounding
-        rounding = by and (by.element, by.seed, by.table, plan.step, plan.rows, by.columns)
-        return self.table.dim, host, cache, staging, leave, target, records, list(entries), used, rounding
+        plan = self._complete(plan)
+        rounded = self.rounding and (plan.step, plan.rows)
+        return self.row_table, plan.leave, plan.target, records, list(entries), used, rounded
 
     def prepare(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
                 update: _native.SummedUpdate) -> PreparedStep:
         """`arrival`, `gather`, an update from the sums (n, dim) of the gradients of each row with `publish`, and
         `departure`, for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
-        from_sums = prepare_update(self.dim, *self._places(plan), records, sums, update)
+        where = self._complete(plan)
+        from_sums = prepare_update(self.row_table, where.leave, where.target, records, sums, update)
         return PreparedStep(self._arrive(plan, records), self._gather(plan, records),
                             [from_sums, *self._publish(plan)], self._depart(plan))
 
@@ -211,8 +221,8 @@ class DeviceRows:
 
     def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all", crossing: str = "bus") -> Prepared:
         """part: of the rows, see plan_kernels.gather_rows. crossing: see prepare_gather."""
-        return [prepare_gather(self.table.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, crossing,
-                               part, self.state, self.table.element)]
+        plan = self._complete(plan)
+        return [prepare_gather(self.row_table, plan.rows, plan.source, records, crossing, part)]
 
     def _publish(self, plan: Plan) -> Prepared:
         return ()
@@ -223,15 +233,9 @@ class DeviceRows:
     def receive(self, plan: Plan, records: torch.Tensor, used, learning_rate: float) -> None:
         """Behind all other work of the step: update what ranks have sent each other the gradients of. As `update`."""
 
-    def _places(self, plan: Plan) -> Tuple:
-        """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""
-        return self._host_rows(), self.cache, self._staging(), plan.leave, plan.target
-
-    def _host_rows(self):
-        return self.table.records
-
-    def _staging(self):
-        return None
+    def _complete(self, plan: Plan) -> Plan:
+        """With where each row is read from and how it leaves, if no engine has planned that."""
+        return plan
 
     def end(self) -> None:
         """The step has been enqueued from its arrival to its departure."""
@@ -292,6 +296,7 @@ class ResidentRows(DeviceRows):
         steps_run: steps that have ended.
     """
 
+    _read_by_kernels = "all"
     planned = False
 
     def __init__(self, table: _native.HostTable, device: Device, rounding: Optional[Rounding] = None):
@@ -329,29 +334,16 @@ class ResidentRows(DeviceRows):
         self.device.submit(work)
         self._uploaded = True
 
-    def _gather(self, plan, records, part="all"):
-        source, _ = self._constants(len(plan.rows))
-        return super()._gather(plan._replace(source=source), records, part)
+    def _memory(self):
+        return self.cache, None, None
 
-    def reads(self, plan):
-        if self.rounding:
-            return None
-        source, _ = self._constants(len(plan.rows))
-        return self.dim, self.cache, None, plan.rows, source, "all"
-
-    def _places(self, plan):
-        _, leave = self._constants(len(plan.rows))
-        return super()._places(plan._replace(leave=leave, target=plan.rows))
-
-    def _host_rows(self):
-        return self.cache
-
-    def _constants(self, count: int) -> Tuple[torch.Tensor, torch.Tensor]:
-        """(source, leave) of `count` rows, at addresses that stay."""
-        if count not in self._in_place:
+    def _complete(self, plan):
+        count = len(plan.rows)
+        if count not in self._in_place:  # at addresses that stay
             self._in_place[count] = (self.device.zeros(count, dtype=np.int32).fill_(FROM_HOST),
                                      self.device.zeros(count, dtype=np.uint8).fill_(TO_HOST_ROW))
-        return self._in_place[count]
+        source, leave = self._in_place[count]
+        return plan._replace(source=source, leave=leave, target=plan.rows)
 
     def end(self):
         self.steps_run += 1

@@ -15,16 +15,15 @@ import numpy as np
 import torch
 
 from .. import _native
+from .._native import prepare_arrival, prepare_return, prepare_set_aside, write_back_rows
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
-from .flush_config import SMALL_TABLE
+from .flush_config import SMALL_TABLE, FlushConfig
 from .half_embeddings import Rounding
-from .plan_kernels import (IN_FLIGHT, WRITE_BACK, as_bytes, prepare_arrival, prepare_return, prepare_set_aside,
-                           write_back_rows)
+from .plan_kernels import IN_FLIGHT, WRITE_BACK, as_bytes
 from .plans_ahead import PlansAhead
 
-STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
-POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
+STEPS_IN_FLIGHT = _native.STEPS_IN_FLIGHT  # that the host may enqueue beyond the one that the device runs
 
 
 def _counter(address: int) -> np.ndarray:
@@ -33,25 +32,25 @@ def _counter(address: int) -> np.ndarray:
 
 
 class EngineRows(DeviceRows):
-    """The device reads host rows and writes staging in place, and publishes a step itself.
+    """The device reads host rows and writes staging in place, and publishes a step itself."""
 
-    The engine must allow `lookahead + STEPS_IN_FLIGHT` registered steps.
-    """
+    _slots_behind_cache = 0  # times the rows of a step
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 more: int = 0, rounding: Optional[Rounding] = None):
-        """The table must be registered with the device. Raises _native.DeviceError if the port's memory cannot be."""
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+                 rounding: Optional[Rounding] = None):
+        """port: of an engine for steps on devices. The table must be registered with the device. Raises
+        _native.DeviceError if the port's memory cannot be."""
         self._shared = device.share(port.shared_memory())
-        super().__init__(table, device, slots, more, rounding)
+        self._staging = port.staging()
+        super().__init__(table, device, port.slots, self._slots_behind_cache * config.max_rows_per_step, rounding)
         self._port, self.most_rows, self._sends_gradients = port, port.max_rows, port.ranks > 1
         self._cells = {}  # of plans, each used in turn
-        self._window = lookahead + STEPS_IN_FLIGHT
+        self._window = config.lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
         self._departed: Optional[Event] = None  # behind the last step that left
         self._events = deque()  # (step, event) of steps that may not have run yet
         self._write_backs = 0
-        self._staging_floats = port.staging()
         self._published_counter = _counter(port.published_counter)
         self._write_backs_counter = _counter(port.write_backs_counter)
         self._watch = Watch(device, lambda sentence: port.fail(f"Rank {port.rank}: {sentence}"))
@@ -122,8 +121,8 @@ class EngineRows(DeviceRows):
         else:
             self._port.register_entities(self._next(batch.step), batch)
 
-    def _staging(self):
-        return self._staging_floats
+    def _memory(self):
+        return self.table.records, self.cache, self._staging
 
     def _serve(self, write_backs: np.ndarray, after: Optional[Event] = None) -> None:
         """Copy evicted rows (WRITE_BACK records) to where they are wanted, and publish that. after: an event that they
@@ -141,8 +140,7 @@ class EngineRows(DeviceRows):
 
     def _writing_back(self) -> Callable[[torch.Tensor], None]:
         """What brings write-backs ahead of the running step, as their bytes, to where they are wanted."""
-        return lambda listed: write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed,
-                                              self.device.stream, state=self.state)
+        return lambda listed: write_back_rows(self.row_table, listed, self.device.stream)
 
     def _publish(self, plan):
         return [self.device.storing(self._published_counter, plan.published)]
@@ -161,9 +159,11 @@ class DirectWriteRows(EngineRows):
     say; their other host rows are at home by then.
     """
 
-    def __init__(self, table, port, slots, lookahead, device, max_rows: int, rounding: Optional[Rounding] = None):
-        """max_rows: of a step."""
-        super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
+    _read_by_kernels = "cache"
+    _slots_behind_cache = STEPS_ON_DEVICE
+
+    def __init__(self, table, port, config, device, rounding=None):
+        super().__init__(table, port, config, device, rounding)
         self._departed_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
         self._plans = PlansAhead(port, self._cell, device)
@@ -182,21 +182,14 @@ class DirectWriteRows(EngineRows):
         return arrival
 
     def _prepare_whole_arrival(self, block, memory, plan, records) -> _native.PreparedArrival:
-        return prepare_arrival(block, memory.memory, self.table.dim, self._host_rows(), plan.rows, plan.source, records,
-                               self._crossing(), self.state, self.table.element)
+        return prepare_arrival(self.row_table, block, memory.memory, plan.rows, plan.source, records, self._crossing())
 
     def _gather(self, plan, records, part="cache"):
         gather = super()._gather(plan, records, part)
         if plan.evicted is None:
             return gather
         # Behind it, since it still reads what the slots for values in flight have had.
-        return [*gather, prepare_set_aside(self.dim, self.cache, plan.target, plan.evicted, plan.first_in_flight,
-                                           self.state)]
-
-    def reads(self, plan):
-        if self.rounding or plan.evicted is not None:
-            return None
-        return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
+        return [*gather, prepare_set_aside(self.row_table, plan.target, plan.evicted, plan.first_in_flight)]
 
     def _publish(self, plan):
         return ()  # with the departure
@@ -213,9 +206,8 @@ class DirectWriteRows(EngineRows):
 
     def _return(self, plan, wanted, crossing, *publication):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""
-        return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, crossing,
-                              self.state, wanted, *publication, evicted=plan.evicted,
-                              first_in_flight=plan.first_in_flight)
+        return prepare_return(self.row_table, plan.rows, plan.leave, plan.target, crossing, wanted, *publication,
+                              evicted=plan.evicted, first_in_flight=plan.first_in_flight)
 
     def wait(self):
         """For nothing: no gate stands before reads that follow stores."""

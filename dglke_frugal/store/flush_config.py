@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Tuple
+from typing import Any, Dict
 
 REUSING_STEPS = 256  # a table of the rows of no more steps has rows that come again soon
 SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
@@ -16,28 +16,24 @@ def rows_come_again(rows: int, rows_of_step: int) -> bool:
 
 @dataclass(frozen=True)
 class FlushConfig:
-    """How rows are cached and flushed. Only the first four can be wrong; the rest is a matter of speed.
+    """How rows are cached and flushed. Only the first three can be wrong; the rest is a matter of speed.
 
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
     for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
-    of every row, and all run the same steps by one plan (mode must be "direct"). max_gradients_per_step: that one of
-    several ranks sends, at most. mode: how new values reach host rows: "direct" (the step on a device stores them there
-    itself, and no gate waits; several ranks with other steps then meet in each step, see meeting_rows.py), "p2f" or
-    "sync" (flush threads copy them there from staging, by next use, or all before the next step), "none" (one thread,
-    in order, without caches). lookahead: steps that may be registered beyond the one that runs. slots: rows that the
-    cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send
-    gradients and need room for all that a step can send. horizon: steps that a plan looks ahead, for keeps_reused.
-    poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in
-    slots behind the cache on their way to host rows (csrc/engine/config.h). keeps_reused: such a value stays there if
-    one of the next steps uses its row again, which costs the planner a look at each row of a step. evicts_in_flight:
-    what a cache puts out leaves from such a slot, too, with the step that puts it out. carried: ranks with same_steps
-    carry whole rows for each other (carried_rows.py), and their tables are parts of one.
+    of every row, and all run the same steps by one plan (mode must be "direct"). mode: how new values reach host rows:
+    "direct" (the step on a device stores them there itself, and no gate waits; several ranks with other steps then meet
+    in each step, see meeting_rows.py), "p2f" or "sync" (flush threads copy them there from staging, by next use, or all
+    before the next step), "none" (one thread, in order, without caches). lookahead: steps that may be registered beyond
+    the one that runs. slots: rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one
+    rank alone; several ranks send gradients and need room for all that a step can send. keeps_reused: on a device, a
+    value on its way to its host row stays there if one of the next steps uses the row again, which costs the planner a
+    look at each row of a step. carried: ranks with same_steps carry whole rows for each other (carried_rows.py), and
+    their tables are parts of one.
     """
 
     max_rows_per_step: int
     entries: int = 2
     ranks: int = 1
-    max_gradients_per_step: int = 0
     mode: str = "p2f"
     lookahead: int = 10
     flush_threads: int = 2
@@ -45,11 +41,7 @@ class FlushConfig:
     policy: str = "static"
     staging_bytes: int = 0
     same_steps: bool = False
-    horizon: int = 0
-    poll_microseconds: int = 0
-    in_flight_steps: int = 0
     keeps_reused: bool = False
-    evicts_in_flight: bool = False
     carried: bool = False
 
     @property
@@ -62,7 +54,8 @@ class FlushConfig:
 class StoreAddress:
     """Where another process of this machine finds a store's table and engine; valid while the first process lives.
 
-    state: floats of optimizer state of a row. slots: of each rank's cache. flushing: as the store was made.
+    state: floats of optimizer state of a row. on_device: whether all its workers compute on devices; else none does.
+    flushing: as the store was made.
     """
 
     table: str
@@ -70,7 +63,7 @@ class StoreAddress:
     dim: int
     state: int
     segment: str
-    slots: Tuple[int, ...]
+    on_device: bool
     flushing: FlushConfig
 
     def to_json(self) -> Dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Optional, Sequence, Union
 
 from .. import _native
+from ..errors import InputError
 from .cache_policy import make_policy
 from .flush_config import FlushConfig, StoreAddress
 from .gathering import Gathering
 from .half_embeddings import Rounding, rounded_rows
-
-STEPS_APART = 8  # that ranks with the same steps may be, before the one that registers them waits for another
 
 
 class RankRows:
@@ -29,29 +27,18 @@ class RankRows:
     steps: Any
     address: Optional[StoreAddress] = None
 
-    def _make_steps(self, table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device,
-                    rounding: Optional[Rounding] = None, exchange=None) -> None:
-        self._port, self.device = port, device
-        if device is None:
-            self.steps = rounded_rows(_native.CachedRows(table, port, slots), rounding)
-        else:
-            from .make_engine_rows import make_engine_rows  # here, because it imports torch
-
-            self.steps = make_engine_rows(table, port, slots, config, device, rounding, exchange)
-
     @property
     def steps_run(self) -> int:
         """Steps of this rank that have ended."""
-        return self._port.statistics()["steps"]
+        return self.steps.steps_run
 
     def statistics(self) -> Optional[dict]:
         """Counters of the engine, see csrc/engine/engine.h; of another rank than 0, which has no flush threads, its
         own alone; None without an engine."""
-        return {"ranks": [self._port.statistics()], "flush_workers": []}
+        return None
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence, unless there is one already."""
-        self._port.fail(sentence)
 
     def close(self) -> None:
         """Stop what runs in the background, or leave the engine. What has not been drained is lost."""
@@ -75,13 +62,7 @@ class PlainRows(RankRows):
 
     @property
     def steps_run(self):
-        return 0 if self.device is None else self.steps.steps_run
-
-    def statistics(self):
-        return None
-
-    def fail(self, sentence):
-        pass
+        return 0 if self.device is None else super().steps_run
 
 
 class ReplicaRows(RankRows):
@@ -101,18 +82,51 @@ class ReplicaRows(RankRows):
             rows = FactorRows if isinstance(replica, Gathering) else ReplicatedRows
             self.steps = rows(table, replica, device)
 
-    @property
-    def steps_run(self):
-        return self.steps.steps_run
-
-    def statistics(self):
-        return None
-
     def fail(self, sentence):
         self._meeting.fail(sentence)
 
 
-class FlushedRows(RankRows):
+class PortRows(RankRows):
+    """The rows of one rank of an engine."""
+
+    def _make_steps(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device,
+                    rounding: Optional[Rounding] = None, exchange=None) -> None:
+        """exchange: of ranks that meet. Raises InputError where the device cannot read host memory in place."""
+        self._port, self.device = port, device
+        if device is None:
+            self.steps = rounded_rows(_native.CachedRows(table, port), rounding)
+            return
+        from .carried_rows import CarriedRows  # here, because they import torch
+        from .engine_rows import DirectWriteRows, EngineRows
+        from .meeting_rows import MeetingRows
+
+        try:
+            if config.carried:
+                self.steps = CarriedRows(table, port, config, device, rounding)
+                return
+            device.register(table)
+            if config.meets:
+                self.steps = MeetingRows(table, port, config, device, exchange)
+            else:
+                rows = DirectWriteRows if config.mode == "direct" else EngineRows
+                self.steps = rows(table, port, config, device, rounding)
+        except _native.DeviceError as error:
+            raise InputError(f"the GPU cannot read the table in host memory: {error}; raise the limit of locked memory "
+                             "(ulimit -l unlimited, in a container --ulimit memlock=-1), or use --flush none if the "
+                             "table fits the GPU") from error
+
+    @property
+    def steps_run(self):
+        return self._port.statistics()["steps"]
+
+    def statistics(self):
+        return {"ranks": [self._port.statistics()], "flush_workers": []}
+
+    def fail(self, sentence):
+        self._port.fail(sentence)
+
+
+class FlushedRows(PortRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
@@ -127,31 +141,17 @@ class FlushedRows(RankRows):
         store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of
         ranks that meet, a _native.Exchange.
         """
-        lookahead, poll, in_flight = config.lookahead + (STEPS_APART if config.same_steps else 0), 0, 0
-        if device is not None:
-            from .device_rows import STEPS_ON_DEVICE  # here, because it imports torch
-            from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT
-
-            lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
-            in_flight = STEPS_ON_DEVICE
-        keeps = config.keeps_reused and in_flight > 0
-        evicts = in_flight > 0 and config.policy != "static" and not (config.carried or config.meets)
-        horizon = min(in_flight, config.lookahead - 1) * keeps
         caches = []
         if config.slots and config.mode != "none":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
-        for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll, in_flight_steps=in_flight,
-                             keeps_reused=keeps, evicts_in_flight=evicts, horizon=horizon)
         noise = (rounding.seed, rounding.table) if rounding else ()
         self._engine = _native.Engine(table.records, table.dim, table.state_floats,
-                                      update or _native.RowAdagradUpdate(learning_rate), caches, for_engine,
-                                      table.element, *noise)
-        slots = tuple(cache.slots for cache in caches) or (0,)
-        slots *= config.ranks // len(slots)
-        self._make_steps(table, self._engine.port(0), slots[0], config, device, rounding, exchange)
+                                      update or _native.RowAdagradUpdate(learning_rate), caches, config,
+                                      device is not None, table.element, *noise)
+        self._make_steps(table, self._engine.port(0), config, device, rounding, exchange)
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, self._engine.segment_path,
-                                    slots, config)
+                                    device is not None, config)
 
     def statistics(self):
         return self._engine.statistics()
@@ -161,15 +161,14 @@ class FlushedRows(RankRows):
         self._engine.close()
 
 
-class AttachedRows(RankRows):
+class AttachedRows(PortRows):
     """The rows of another rank than 0, in a process of its own."""
 
     def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,
                  rounding: Optional[Rounding] = None, exchange=None):
         """device, rounding, exchange: as for FlushedRows; all ranks have one, or none has."""
         self.address = address
-        self._make_steps(table, _native.attach_rank(address.segment, rank), address.slots[rank], address.flushing,
-                         device, rounding, exchange)
+        self._make_steps(table, _native.attach_rank(address.segment, rank), address.flushing, device, rounding, exchange)
 
     def close(self):
         super().close()

@@ -22,6 +22,7 @@ from typing import Callable, Dict, Optional
 from .. import _native
 from .device import Device
 from .engine_rows import DirectWriteRows, EngineRows
+from .flush_config import FlushConfig
 from .plan_kernels import HANDED_OVER
 
 ENTRIES = 2  # of a step
@@ -31,10 +32,11 @@ class MeetingRows(DirectWriteRows):
     """exchange: the _native.Exchange of the ranks, whose first region has exchanged_floats of room."""
 
     hands_over = True
+    _read_by_kernels = None  # none is read before the meeting
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 max_rows: int, exchange: _native.Exchange):
-        super().__init__(table, port, slots, lookahead, device, max_rows)
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+                 exchange: _native.Exchange):
+        super().__init__(table, port, config, device)
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,
                                            [port.staging_of(rank) for rank in range(port.ranks)])
         self._hand_overs: Dict[int, Callable[[], None]] = {}  # by where the plan is
@@ -52,9 +54,6 @@ class MeetingRows(DirectWriteRows):
     def hand_over(self, plan):
         self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._departed)
 
-    def reads(self, plan):
-        return None  # they are not read before the meeting
-
     def gather(self, plan, records):
         self._meet()
         super().gather(plan, records)
@@ -69,8 +68,7 @@ class MeetingRows(DirectWriteRows):
 
     def receive(self, plan, records, used, learning_rate):
         self._meet()
-        self._shared.apply(self._planned(plan, used), self.dim, records, self.table.records, learning_rate,
-                           self.device.stream)
+        self._shared.apply(self._planned(plan, used), self.row_table, records, learning_rate, self.device.stream)
 
     def end(self):
         super().end()

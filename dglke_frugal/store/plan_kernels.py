@@ -12,13 +12,6 @@ from typing import Sequence
 import numpy as np
 
 from .. import _native
-from .._native import (gather_rows, prepare_arrival, prepare_gather, prepare_publish, prepare_return,
-                       prepare_set_aside, prepare_update, segment_sums, write_back_rows)
-
-__all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "IN_FLIGHT", "HANDED_OVER",
-           "WRITE_BACK", "as_bytes", "gather_rows", "prepare_arrival", "prepare_gather",
-           "prepare_publish", "prepare_return", "prepare_set_aside", "prepare_update", "segment_sums", "update_tables",
-           "with_squares", "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
 TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, IN_FLIGHT, HANDED_OVER = range(6)
@@ -38,16 +31,15 @@ def as_bytes(write_backs: np.ndarray) -> np.ndarray:
 def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0) -> None:
     """Row-wise Adagrad for the rows of a step, of one to three tables together.
 
-    updates: for each table (dim, host, cache, staging, leave, target, records, entries, used, rounding), as
-    _native.update_tables takes them; rounding may be left out for rows of floats, and the mean squares of an entry's
-    gradients everywhere: they are then computed here.
+    updates: for each table (RowTable, leave, target, records, entries, used, rounded), as _native.update_tables takes
+    them; `rounded` may be left out for rows of floats, and the mean squares of an entry's gradients everywhere: they are
+    then computed here.
     """
     _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream)
 
 
-def _complete(stream: int, dim, host, cache, staging, leave, target, records, entries, used, rounding=None) -> tuple:
-    entries = [with_squares(entry, stream) for entry in entries]
-    return dim, host, cache, staging, leave, target, records, entries, used, rounding
+def _complete(stream: int, table: _native.RowTable, leave, target, records, entries, used=None, rounded=None) -> tuple:
+    return table, leave, target, records, [with_squares(entry, stream) for entry in entries], used, rounded
 
 
 def with_squares(entry: tuple, stream: int) -> tuple:

@@ -18,6 +18,9 @@ from .log.counters import StoreCounters
 from .start_values import STREAMS, start_values, table_dims
 
 
+RANK_STAGING_BYTES = 64 << 20  # of updates on their way to the host; more than a step needs only speeds things up
+
+
 def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[FlushConfig]:
     """How entity rows are cached and flushed, or None if they are updated in the host table in place.
 
@@ -30,6 +33,19 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
                        lookahead=store.lookahead, flush_threads=config.flush_threads,
                        slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
                        policy=store.cache_policy)
+
+
+def rank_flushing(config: TrainConfig, n_entities: int, dim: int) -> FlushConfig:
+    """The same of several ranks by rows, which always have an engine."""
+    store, ranks, gradients = config.store, config.device.ranks, 3 * config.batch.most_edges  # heads, tails, negatives
+    rows, of_row = min(n_entities, gradients), row_bytes(dim, config.model.row_dtype)
+    slots = 0 if config.flush == "none" else store.cache_slots(n_entities, of_row)
+    # A plan asks for at most one write-back per slot, or per row that any rank uses. Twice that, because the gradients of
+    # a row, which are in float32, do not wrap around the end of the ring.
+    sent = 2 * (gradients * row_bytes(dim) + min(slots, ranks * rows) * of_row)
+    return FlushConfig(max_rows_per_step=rows, ranks=ranks, mode=config.flush, lookahead=store.lookahead,
+                       flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
+                       staging_bytes=max(sent, min(8 * rows * of_row, RANK_STAGING_BYTES)))
 
 
 def entity_rounding(config: TrainConfig, columns=()) -> Optional[Rounding]:

@@ -12,6 +12,7 @@ from shared_memory import nothing_left
 
 from dglke_frugal import _native
 from dglke_frugal._native import EngineError
+from dglke_frugal.store.cache_policy import make_policy
 from dglke_frugal.store.flush_config import FlushConfig
 from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_GRADIENT, TO_VALUE
 
@@ -263,13 +264,33 @@ def test_steps_out_of_order_or_beyond_the_lookahead_are_refused():
         (dict(lookahead=0), "lookahead"),
         (dict(flush_threads=0), "flush thread"),
         (dict(mode="fast"), "no flush mode 'fast'"),
-        (dict(horizon=2), "horizon"),
         (dict(max_rows_per_step=0), "max_rows_per_step"),
     ],
 )
 def test_wrong_configurations_are_refused_with_a_sentence(change, message):
     with pytest.raises(ValueError, match=message):
         small_engine(first_table(4, 3), **change)
+
+
+@pytest.mark.parametrize("policy", ["static", "lfu"])
+@pytest.mark.parametrize("change", [
+    dict(mode="direct"), dict(mode="direct", keeps_reused=True), dict(mode="direct", ranks=2),
+    dict(mode="direct", ranks=2, same_steps=True), dict(mode="p2f", lookahead=20), dict(mode="sync", ranks=2),
+    dict(mode="none"), dict(mode="direct", slots=0)])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_the_memory_of_an_engine_is_known_before(policy, change, on_device):
+    table = _native.HostTable(5000, 20)
+    config = FlushConfig(max_rows_per_step=300, **{"slots": 700, "policy": policy, "flush_threads": 1, **change})
+    count = 0 if config.slots == 0 or config.mode == "none" else 1 if config.same_steps else config.ranks
+    caches = [make_policy(policy, config.slots, table.rows, np.arange(table.rows)) for _ in range(count)]
+    engine = _native.Engine(table.records, table.dim, 1, _native.SgdUpdate(1.0), caches, config, on_device)
+    known = _native.engine_bytes(config, table.rows, table.dim, 1, "fp32", on_device)
+    taken = engine.statistics()["engine_bytes"]
+    engine.close()
+    if config.mode == "direct":  # else flush threads keep records, too
+        assert known == taken
+    else:
+        assert 0.5 * taken < known <= taken
 
 
 def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():

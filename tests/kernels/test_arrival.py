@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.store.plan_kernels import FROM_HOST, gather_rows, prepare_arrival
+from dglke_frugal._native import RowTable, gather_rows, prepare_arrival
+from dglke_frugal.store.plan_kernels import FROM_HOST
 
 ROWS, USED, MOST = 900, 300, 333
 ROW_BYTES, SOURCE_BYTES = 8 * MOST, 4 * MOST
@@ -42,7 +43,7 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
     else:
         rows, source = rows.view(machine.torch.int64), source.view(machine.torch.int32)
     records = machine.put(np.full((MOST, stride), -1, np.float32))
-    arrive = prepare_arrival(block, plan, dim, host, rows, source, records, crossing, 1, element)
+    arrive = prepare_arrival(RowTable(dim, host, element=element), block, plan, rows, source, records, crossing)
     ahead = machine.put(np.zeros((2, PLAN_BYTES), np.uint8))  # where the plan of the next arrival comes meanwhile
     steps = [packed_plan(rng) for _ in range(4)]  # other rows each time
     for step, (final, there, wanted) in enumerate(steps):
@@ -54,7 +55,7 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
         else:
             arrive(packed.ctypes.data, address(ahead[1]), 0, 0, machine.stream)
         expected = before.copy()
-        gather_rows(dim, table.records, None, there, wanted, expected, part="host", element=element)
+        gather_rows(RowTable(dim, table.records, element=element), there, wanted, expected, part="host")
         np.testing.assert_array_equal(machine.get(records), expected)
         assert not np.array_equal(expected, before)
         np.testing.assert_array_equal(machine.get(block), packed)
@@ -64,12 +65,12 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
 def test_what_cannot_arrive_is_refused():
     table, memory = _native.HostTable(ROWS, 4), np.zeros(PLAN_BYTES, np.uint8)
     rows, source = memory[16 : 16 + ROW_BYTES].view(np.int64), memory[16 + ROW_BYTES :][:SOURCE_BYTES].view(np.int32)
-    records, shape = np.zeros((MOST, 32), np.float32), ("bus", 1, "fp32")
+    records, addressed = np.zeros((MOST, 32), np.float32), RowTable(4, table.records)
     with pytest.raises(ValueError, match="parts of the plan's memory"):
-        prepare_arrival(memory, memory, 4, table.records, rows.copy(), source, records, *shape)
+        prepare_arrival(addressed, memory, memory, rows.copy(), source, records, "bus")
     with pytest.raises(ValueError, match="whole words of 16 bytes"):
-        prepare_arrival(memory[:20], memory, 4, table.records, rows, source, records, *shape)
-    arrive = prepare_arrival(memory, memory, 4, table.records, rows, source, records, *shape)
+        prepare_arrival(addressed, memory[:20], memory, rows, source, records, "bus")
+    arrive = prepare_arrival(addressed, memory, memory, rows, source, records, "bus")
     with pytest.raises(ValueError, match="whole words of 16 bytes"):
         arrive(memory.ctypes.data + 8, memory.ctypes.data, 0, 0, 0)
     with pytest.raises(ValueError, match="whole words of 16 bytes"):

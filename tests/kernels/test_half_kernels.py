@@ -5,8 +5,8 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.half_embeddings import HalfEmbeddings
-from dglke_frugal.store.plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, gather_rows,
-                                             prepare_return, update_tables)
+from dglke_frugal._native import RowTable, gather_rows, prepare_return
+from dglke_frugal.store.plan_kernels import FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, update_tables
 
 ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
 DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]
@@ -45,8 +45,8 @@ def test_rows_are_gathered_in_floats(machine, dim):
         expected = np.where((source == FROM_HOST)[:, None], records_of(table, rows),
                             records_of(cache, np.maximum(source, 0)))
         records = machine.put(np.full(expected.shape, -1, np.float32))
-        gather_rows(dim, host, there, machine.put(rows), machine.put(source), records, machine.stream,
-                    part=part, element="fp16")
+        gather_rows(RowTable(dim, host, there, element="fp16"), machine.put(rows), machine.put(source), records,
+                    machine.stream, part=part)
         found = machine.get(records)[:, : dim + 1]
         np.testing.assert_array_equal(found[wanted], expected[wanted, : dim + 1])
         assert (found[~wanted] == -1).all()
@@ -78,13 +78,12 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns):
     cache = machine.put(np.zeros((USED, table.stride), np.float32))
     leave = np.where(rng.random(USED) < 0.5, TO_CACHE, TO_HOST_ROW).astype(np.uint8)
     target = np.where(leave == TO_CACHE, np.arange(USED), rows)
-    host, device_rows = machine.shared(table), machine.put(rows)
-    rounding = ("fp16", seed, number, machine.put(np.array([step])), device_rows, columns)
-    update_tables([(dim, host, cache, None, machine.put(leave), machine.put(target),
-                    machine.put(records_of(table, rows)), entries, None, rounding)], LEARNING_RATE, machine.stream)
+    device_rows = machine.put(rows)
+    addressed = RowTable(dim, machine.shared(table), cache, element="fp16", rounding=(seed, number, columns))
+    update_tables([(addressed, machine.put(leave), machine.put(target), machine.put(records_of(table, rows)), entries,
+                    None, (machine.put(np.array([step])), device_rows))], LEARNING_RATE, machine.stream)
     returned = np.where(leave == TO_CACHE, IN_FLIGHT, TO_CACHE).astype(np.uint8)
-    prepare_return(table.embedding_floats, host, cache, device_rows, machine.put(returned),
-                   machine.put(np.arange(USED)))(USED, machine.stream)
+    prepare_return(addressed, device_rows, machine.put(returned), machine.put(np.arange(USED)))(USED, machine.stream)
     machine.get(cache)
     np.testing.assert_array_equal(table.halves, expected.halves)
     np.testing.assert_array_equal(table.state, expected.state)
@@ -109,8 +108,9 @@ def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks):
         table = _native.HostTable(len(ids), len(own), element="fp16")
         table.halves[:], table.state[:] = start.halves[:, own], start.state
         entry = (machine.put(np.ascontiguousarray(gradients[:, own])), offset, None, squares)
-        update_tables([(len(own), machine.shared(table), None, None, leave, rows, machine.put(records_of(table, ids)),
-                        [entry], None, ("fp16", 5, 1, step, rows, ranges))], LEARNING_RATE, machine.stream)
+        addressed = RowTable(len(own), machine.shared(table), element="fp16", rounding=(5, 1, ranges))
+        update_tables([(addressed, leave, rows, machine.put(records_of(table, ids)), [entry], None, (step, rows))],
+                      LEARNING_RATE, machine.stream)
         machine.get(rows)
         return own, np.array(table.halves)
 
@@ -137,9 +137,9 @@ def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim):
     gradients = rng.normal(size=(counts.sum(), dim)).astype(np.float32)
     offset = machine.put(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
     staging, rows = machine.put(np.zeros(counts.sum() * stride, np.float32)), machine.put(np.arange(4))
-    rounding = ("fp16", 1, 0, machine.put(np.array([9])), rows, ())
-    update_tables([(dim, machine.shared(table), None, staging, machine.put(leave), machine.put(target),
-                    machine.put(records), [(machine.put(gradients), offset, None)], None, rounding)],
+    addressed = RowTable(dim, machine.shared(table), None, staging, element="fp16", rounding=(1, 0, ()))
+    update_tables([(addressed, machine.put(leave), machine.put(target), machine.put(records),
+                    [(machine.put(gradients), offset, None)], None, (machine.put(np.array([9])), rows))],
                   LEARNING_RATE, machine.stream)
     found = machine.get(staging).reshape(-1, stride)
     travels = np.repeat(leave == 2, counts)
@@ -160,5 +160,15 @@ def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim):
 def test_records_of_halves_are_in_floats():
     table = random_table(8)
     with pytest.raises(ValueError, match="as far apart as rows of floats"):
-        gather_rows(8, table.records, None, np.array([0]), np.array([-1], np.int32), np.zeros((1, 64), np.float32),
-                    element="fp16")
+        gather_rows(RowTable(8, table.records, element="fp16"), np.array([0]), np.array([-1], np.int32),
+                    np.zeros((1, 64), np.float32))
+
+
+def test_rows_in_halves_are_not_updated_without_their_rounding():
+    table, ids = random_table(8), np.array([0])
+    records = records_of(table, ids)
+    update = np.full(1, TO_HOST_ROW, np.uint8), ids, records, []
+    for rounding, rounded in ((None, (np.array([9]), ids)), ((1, 0, ()), None)):
+        addressed = RowTable(8, table.records, element="fp16", rounding=rounding)
+        with pytest.raises(ValueError, match="rows in halves are rounded"):
+            update_tables([(addressed, *update, None, rounded)], LEARNING_RATE)

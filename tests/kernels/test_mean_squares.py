@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
+from dglke_frugal._native import RowTable
 from dglke_frugal.store.plan_kernels import TO_HOST_ROW, update_tables
 
 
@@ -39,8 +40,8 @@ def test_an_update_takes_those_that_it_is_given(machine, ranks):
     start = np.array(table.records)
     shared = machine.shared(table)
     entry = machine.put(gradients), machine.put(offset), machine.put(order), given[:, :100] if ranks else given
-    update_tables([(dim, shared, None, None, machine.put(np.full(rows, TO_HOST_ROW, np.uint8)),
-                    machine.put(np.arange(rows)), machine.put(start), [entry], None)], 0.1, machine.stream)
+    update_tables([(RowTable(dim, shared), machine.put(np.full(rows, TO_HOST_ROW, np.uint8)),
+                    machine.put(np.arange(rows)), machine.put(start), [entry])], 0.1, machine.stream)
     machine.get(machine.put(means))  # waits
     state, row = np.zeros(rows, np.float32), start[:, :dim].copy()
     for u in range(rows):

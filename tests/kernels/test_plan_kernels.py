@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
+from dglke_frugal._native import (
+    RowTable, gather_rows, prepare_publish, prepare_return, prepare_set_aside, segment_sums, write_back_rows,
+)
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
-    prepare_publish, prepare_return, prepare_set_aside, segment_sums, update_tables, write_back_rows,
+    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -89,8 +91,8 @@ def test_gather_reads_cache_slots_and_host_rows(machine, dim):
     table = random_table(dim, rng)
     cache, plan = random_cache(table, rng), Plan(table, rng)
     records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
-    gather_rows(dim, machine.shared(table), machine.put(cache), machine.put(plan.rows), machine.put(plan.source),
-                records, machine.stream)
+    gather_rows(RowTable(dim, machine.shared(table), machine.put(cache)), machine.put(plan.rows),
+                machine.put(plan.source), records, machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
 
 
@@ -107,8 +109,9 @@ def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine,
     threads_before = _native.num_threads()
     _native.set_num_threads(threads)
     try:
-        update_tables([(dim, host, device_cache, device_staging, machine.put(plan.leave), machine.put(plan.target),
-                        machine.put(records), plan.entries(machine), None)], LEARNING_RATE, machine.stream)
+        update_tables([(RowTable(dim, host, device_cache, device_staging), machine.put(plan.leave),
+                        machine.put(plan.target), machine.put(records), plan.entries(machine))], LEARNING_RATE,
+                      machine.stream)
     finally:
         _native.set_num_threads(threads_before)
     new_cache, new_staging = machine.get(device_cache), machine.get(device_staging)
@@ -147,8 +150,8 @@ def test_write_back_copies_whole_records(machine, dim):
     write_backs["target"] = np.where(np.arange(count) % 2, np.arange(count) * table.stride, write_backs["row"])
     expected = np.array(table.records)
     staging = machine.put(np.zeros(count * table.stride, np.float32))
-    write_back_rows(dim, machine.shared(table), machine.put(cache), staging, machine.put(as_bytes(write_backs)),
-                    machine.stream)
+    write_back_rows(RowTable(dim, machine.shared(table), machine.put(cache), staging),
+                    machine.put(as_bytes(write_backs)), machine.stream)
     staged = machine.get(staging).reshape(count, table.stride)
     for i, one in enumerate(write_backs):
         place = staged[i] if i % 2 else table.records[one["row"]]
@@ -175,10 +178,10 @@ def test_rows_that_a_step_puts_out_go_home_with_it(machine, dim):
 
     device_cache, device_target, device_evicted = machine.put(cache), machine.put(target), machine.put(evicted)
     first = machine.put(np.array([used]))
-    prepare_set_aside(dim, device_cache, device_target, device_evicted, first)(used, machine.stream)
+    addressed = RowTable(dim, machine.shared(table), device_cache)
+    prepare_set_aside(addressed, device_target, device_evicted, first)(used, machine.stream)
     np.testing.assert_array_equal(machine.get(device_cache), expected)
-    host = machine.shared(table)
-    prepare_return(dim, host, device_cache, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
+    prepare_return(addressed, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
                    first_in_flight=first)(used, machine.stream)
     machine.get(device_cache)
     np.testing.assert_array_equal(table.records, home)
@@ -187,15 +190,16 @@ def test_rows_that_a_step_puts_out_go_home_with_it(machine, dim):
 def test_rows_put_out_to_nowhere_are_refused():
     table = random_table(7, np.random.default_rng(0))
     cache, ids = np.zeros((4, table.stride), np.float32), np.array([0, 1])
+    addressed = RowTable(7, table.records, cache)
     for target, evicted, first, sentence in (([4, 0], [5, -1], 2, "puts out"), ([0, 1], [-1, 5], 3, "aside")):
         with pytest.raises(IndexError, match=f"row .*{sentence}"):
-            prepare_set_aside(7, cache, np.array(target), np.array(evicted), np.array([first]))(2)
+            prepare_set_aside(addressed, np.array(target), np.array(evicted), np.array([first]))(2)
     for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):
         with pytest.raises(IndexError, match=sentence):
-            prepare_return(7, table.records, cache, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
+            prepare_return(addressed, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
                            first_in_flight=np.array([first]))(2)
     with pytest.raises(ValueError, match="an evicted row"):
-        prepare_set_aside(7, cache, ids, ids[:1], np.array([2]))
+        prepare_set_aside(addressed, ids, ids[:1], np.array([2]))
     assert (cache == 0).all()
 
 
@@ -215,13 +219,13 @@ def test_offsets_go_beyond_32_bits(machine):
     host[rows[1], : dim + 1] = values[1]
     records = machine.put(np.zeros((2, table.stride), np.float32))
     source = machine.put(np.array([slots - 1, FROM_HOST], np.int32))
-    gather_rows(dim, host, cache, machine.put(rows), source, records, machine.stream)
+    addressed = RowTable(dim, host, cache)
+    gather_rows(addressed, machine.put(rows), source, records, machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], values)
 
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
-    update_tables([(dim, host, cache, None, machine.put(np.array([TO_CACHE, TO_HOST_ROW], np.uint8)),
-                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing], None)], LEARNING_RATE,
-                  machine.stream)
+    update_tables([(addressed, machine.put(np.array([TO_CACHE, TO_HOST_ROW], np.uint8)),
+                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing])], LEARNING_RATE, machine.stream)
     np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
     np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
 
@@ -232,7 +236,7 @@ def test_rows_that_only_pad_are_left_alone(machine):
     cache, records = random_cache(table, rng), np.array(table.records[:20])
     there = machine.put(cache)
     nothing = (machine.put(np.zeros((0, 50), np.float32)), machine.put(np.zeros(21, np.int32)), None)
-    update_tables([(50, machine.shared(table), there, None, machine.put(np.full(20, TO_CACHE, np.uint8)),
+    update_tables([(RowTable(50, machine.shared(table), there), machine.put(np.full(20, TO_CACHE, np.uint8)),
                     machine.put(np.arange(20)), machine.put(records), [nothing], machine.put(np.array([12], np.int32)))],
                   LEARNING_RATE, machine.stream)
     np.testing.assert_array_equal(machine.get(there)[:12, :51], records[:12, :51])
@@ -243,7 +247,8 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
     rng = np.random.default_rng(3)
     table = random_table(8, rng)
     cache, plan = random_cache(table, rng), Plan(table, rng, used=40)
-    records = np.zeros((40, table.stride), np.float32)
+    records, staging = np.zeros((40, table.stride), np.float32), np.zeros(plan.staging_floats, np.float32)
+    addressed = RowTable(8, table.records, cache, staging)
 
     def changed(array, value):
         copy = np.array(array)
@@ -254,11 +259,10 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
                          (changed(plan.rows, -1), np.full(40, FROM_HOST, np.int32)),
                          (plan.rows, changed(plan.source, SLOTS)), (plan.rows, changed(plan.source, -3))]:
         with pytest.raises(IndexError, match="row 17 of the plan"):
-            gather_rows(8, table.records, cache, rows, source, records)
+            gather_rows(addressed, rows, source, records)
     assert not records.any()
 
     before = np.array(table.records), np.array(cache)
-    staging = np.zeros(plan.staging_floats, np.float32)
     entries = [(gradients, offset, order) for gradients, offset, order in zip(plan.gradients, plan.offset, plan.order)]
     good = dict(leave=plan.leave, target=plan.target, records=records, entries=entries)
     bad_order = [entries[0], (entries[1][0], entries[1][1], changed(entries[1][2], len(entries[1][0])))]
@@ -266,13 +270,13 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
     for change in (dict(leave=changed(plan.leave, 9)), dict(target=changed(plan.target, -4)),
                    dict(target=changed(plan.target, 10**9)), dict(entries=bad_order), dict(entries=bad_offset)):
         with pytest.raises(IndexError, match="of the plan"):
-            update_tables([(8, table.records, cache, staging, *{**good, **change}.values(), None)], 0.1)
+            update_tables([(addressed, *{**good, **change}.values())], 0.1)
     with pytest.raises(IndexError, match="row 0 of the plan"):
         write_backs = np.zeros(1, WRITE_BACK)
         write_backs["slot"] = SLOTS
-        write_back_rows(8, table.records, cache, staging, as_bytes(write_backs))
+        write_back_rows(addressed, as_bytes(write_backs))
     with pytest.raises(ValueError, match="equally far apart"):
-        gather_rows(8, table.records, cache[:, :-4].copy(), plan.rows, plan.source, records)
+        RowTable(8, table.records, cache[:, :-4].copy())
     np.testing.assert_array_equal(table.records, before[0])
     np.testing.assert_array_equal(cache, before[1])
     assert not staging.any()

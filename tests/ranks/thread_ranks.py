@@ -88,7 +88,7 @@ class ThreadRanks:
             hot = [random.permutation(len(values)) for _ in range(ranks)]
             store = EmbeddingStore(*values.shape, config.learning_rate, hot_rows=hot, device=self.devices[0],
                                    rounding=rounding, exchange=exchanges[0],
-                                   flushing=FlushConfig(48, 2, ranks, 48, slots=slots,
+                                   flushing=FlushConfig(48, 2, ranks, slots=slots,
                                                         staging_bytes=4 << 20, **flush))
             store.embeddings[:] = values
             self.stores[0][name] = store

@@ -315,6 +315,9 @@ TEST(InFlightSlots, AreForReadsThatFollowStores) {
   EXPECT_EQ(plan.source[1], kFromHost);
   config.in_flight_steps = -1;
   EXPECT_THROW(Engine{config}, std::invalid_argument);
+  config.in_flight_steps = kInFlight;
+  config.horizon = config.lookahead;
+  EXPECT_THROW(Engine{config}, std::invalid_argument);
 }
 
 }  // namespace

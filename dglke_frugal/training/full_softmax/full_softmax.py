@@ -17,7 +17,6 @@ from ...models.device import make_device_model
 from ...models.device.model import ModelShape, Positives
 from ...store.device import Device
 from ...store.device_rows import DeviceRows
-from ...store.plan_kernels import segment_sums
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.summed_updates import OptimizerRule
 from ..unit_rows import LEAST
@@ -186,7 +185,8 @@ class FullSoftmax:
             beside = self._device.branch()
             beside.run(update_relations)
         sums = slopes[0] if penalties else ends.new_zeros(len(batch["entity_rows"]), ends.shape[1])
-        segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream, adds=True)
+        _native.segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream,
+                             adds=True)
         if buffers.relations is not None:
             update_relations()  # it waits for other branches, as only what is in none can
         loss = buffers.entities.end(batch["entity_rows"], sums)  # late, for the update of all other rows takes long
@@ -204,7 +204,8 @@ class FullSoftmax:
         them."""
         stream, relation_dim, rule = self._device.stream, of_relation.shape[1], self._rule
         sums = of_relation.new_zeros(len(batch["relation_rows"]), relation_dim) if slopes is None else slopes
-        segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], sums, stream, adds=True)
+        _native.segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], sums, stream,
+                             adds=True)
         if buffers.relations is not None:
             loss = buffers.relations.end(batch["relation_rows"], sums)
             self._sums[3] += self._config.relation_prediction * loss

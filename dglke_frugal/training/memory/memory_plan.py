@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional, Tuple
 
-from ... import available_memory
+from ... import _native, available_memory
 from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
-from ...store.flush_config import rows_come_again
 from ...store.row_bytes import FLOAT, row_bytes
 from ..columns.column_config import carries_rows, own_config
 from ..folder.run_folder import CHECKPOINTS
@@ -19,6 +18,7 @@ from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
 from ..start_values import table_dims
 from ..step.step_config import KERNEL_MODELS
+from ..tables import entity_flushing, rank_flushing
 from .kernel_step_bytes import kernel_step_bytes
 from .matrix_step_bytes import factor_floats, matrix_step_bytes
 
@@ -27,10 +27,11 @@ TORCH_BYTES = 250 << 20  # for a model of the user's own
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query
-PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
+PER_PROCESS = {"training step", "batches ahead", "cache index", "entity cache", "evaluation",
                "interpreter", "known triples", "entities in float32"}
 ID_BYTES = 8  # of a candidate
-RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
+FLUSH_RECORDS_BYTES = 3 << 20  # of updates that have not landed
+SCORED_SLOT_BYTES = 5  # of a slot of a policy by scores
 HOST, DEVICE, DISK = "host", "device", "disk"
 SMALL_FILES_BYTES = 256 << 10  # flags, result and manifests, with the blocks of a file system that they take
 LOG_LINE_BYTES = 512  # of metrics.jsonl
@@ -100,25 +101,6 @@ class MemoryPlan:
             of = "" if available is None else f"   of {_size(available)}"
             lines.append(f"{place:<8}{'in all':<28}{_size(self.bytes(place)):>12}{of}")
         return lines
-
-
-def rank_staging_bytes(rows: int, gradients: int, slots: int, dim: int, dtype: str, ranks: int) -> int:
-    """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for
-    several.
-
-    rows, gradients: distinct rows of a rank's step and their gradients, at most. A plan asks for at most one write-back
-    per slot, or per row that any rank uses. Twice that, because the gradients of a row, which are in float32, do not
-    wrap around the end of the ring.
-    """
-    bytes_of_row = row_bytes(dim, dtype)
-    step = 2 * (gradients * row_bytes(dim) + min(slots, ranks * rows) * bytes_of_row)
-    return max(step, min(8 * rows * bytes_of_row, RANK_STAGING_BYTES))
-
-
-def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
-    """Bytes of the entities' staging of all ranks."""
-    ranks, rows = config.device.ranks, 3 * config.batch.most_edges
-    return ranks * rank_staging_bytes(min(graph.entities, rows), rows, slots, dims.entity, config.model.row_dtype, ranks)
 
 
 def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
@@ -219,15 +201,13 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         packed = 28 * positives + 8 * negatives + 16 * distinct
         host["batches ahead"] += (SAMPLED_AHEAD + config.store.lookahead) * packed
     on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
-    slots = 0 if config.flush == "none" else config.store.cache_slots(graph.entities, row)
     if config.uses_engine:
-        staging = 0 if config.flush == "direct" or ranks > 1 else 8 * distinct * row  # of eight steps
-        policy = config.store.cache_policy
-        cell = 4 if policy == "static" else 8  # csrc/engine/row_cells.h
-        cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h
-        host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
-        # What lies in each slot, as planner and rank know it; and the static policy's csrc/engine/numbered_rows.h.
-        host["cache index"] = 24 * slots + graph.entities // 6 if policy == "static" else 21 * slots
+        flushing = (entity_flushing if ranks == 1 else rank_flushing)(config, graph.entities, dims.entity)
+        slots = flushing.slots
+        host["flush engine"] = FLUSH_RECORDS_BYTES + _native.engine_bytes(
+            flushing, graph.entities, dims.entity, state_floats(optimizer, dims.entity), config.model.row_dtype, on_gpu)
+        # What a rank knows of each slot; and what csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h hold.
+        host["cache index"] = 8 * slots + (graph.entities // 6 if flushing.policy == "static" else SCORED_SLOT_BYTES * slots)
         (device if on_gpu else host)["entity cache"] = slots * row
     if on_gpu:
         device.update({name: size for name, size in table_bytes.items()
@@ -258,7 +238,6 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
         for name in device:
             device[name] *= max(map(gpus.count, gpus))  # ranks that share a GPU
-        host["updates of processes"] = updates_between_ranks(config, graph, dims, slots)
 
     saved = sum(rows * dim * FLOAT for rows, dim in tables.values())
     states = sum(rows * state_floats(optimizer, dim) * FLOAT for rows, dim in tables.values())

@@ -9,7 +9,6 @@ from ...config import TrainConfig
 from ...models import RowDims
 from ...store.row_bytes import row_bytes
 
-PLAN_BYTES = 8 + 4 + 1 + 8  # of a row: its number, where it is read, how it leaves and whither (csrc/engine/plan.h)
 
 
 def step_block(config: TrainConfig, dims: RowDims, entities: int, relations: int) -> _native.StepBlock:
@@ -34,8 +33,9 @@ def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int
     arriving = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
     in_flight = ahead = 0
     if config.uses_engine:
-        arriving += PLAN_BYTES * entities
+        plan = _native.plan_bytes(entities, config.flush == "direct" and config.store.cache_policy != "static")
+        arriving += plan
     if config.flush == "direct":
-        ahead = PLANS_AHEAD * PLAN_BYTES * entities
+        ahead = PLANS_AHEAD * plan
         in_flight = entities * entity_row
     return STEPS_ON_DEVICE * (arriving + in_flight) + ahead

@@ -7,14 +7,12 @@ from typing import Dict, Optional
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...models import RowDims
-from ...store import EmbeddingStore, FlushConfig
+from ...store import EmbeddingStore
 from ...store.flush_config import StoreAddress
-from ...store.row_bytes import row_bytes
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
-from ..memory.memory_plan import rank_staging_bytes
 from ..start_values import start_values, table_dims
-from ..tables import Tables, entity_rounding
+from ..tables import Tables, entity_rounding, rank_flushing
 from .peers import Peers
 from .replicas import MeetingSize, RankExchange, ReplicatedTable
 
@@ -85,20 +83,14 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
 
     device: the store.device.Device of rank 0, if the ranks compute on devices.
     """
-    dims, store = table_dims(config), config.store
-    rows, dtype = 3 * config.batch.most_edges, config.model.row_dtype  # heads, tails and negatives
-    used = min(graph.n_entities, rows)
-    slots = 0 if config.flush == "none" else store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype))
-    flushing = FlushConfig(
-        used, 2, partition.ranks, rows, mode=config.flush, lookahead=store.lookahead,
-        flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
-        staging_bytes=rank_staging_bytes(used, rows, slots, dims.entity, dtype, partition.ranks))
-    meeting = _meeting(config, used, 0, device)
+    dims = table_dims(config)
+    flushing = rank_flushing(config, graph.n_entities, dims.entity)
+    meeting = _meeting(config, flushing.max_rows_per_step, 0, device)
     relations = config.model.relation_rows(graph.n_relations)
     starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, config.run.seed)
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
-        hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (), flushing=flushing,
+        hot_rows=partition.hot_entities(graph) if flushing.policy == "static" else (), flushing=flushing,
         exchange=meeting and meeting.native, start=starts["entity"].fill)
     return RowTables(dims, entity, {
         name: ReplicatedTable(config, name, relations, dim, 0, device, start=starts[name].fill)

@@ -14,7 +14,6 @@ from ...models.device.model import ModelShape
 from ...models.device.products import set_matmul
 from ...store.device import Device
 from ...store.device_rows import DeviceRows
-from ...store.plan_kernels import segment_sums
 from ...store.replicated_rows import FactorRows
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
@@ -105,7 +104,7 @@ class TorchGradients:
             gradients = gradients._replace(relation=gradients.relation.contiguous())
         sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
         ends = torch.cat([gradients.head, gradients.tail])
-        segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
+        _native.segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
         # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
         tables = [(rows[ENTITIES], None, batch["sum_offset"], sums),
                   (rows[ENTITIES], batch["negative_slot"], None, gradients.negative)]

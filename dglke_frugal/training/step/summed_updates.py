@@ -10,7 +10,6 @@ import torch
 from ... import _native
 from ...store.device import Device
 from ...store.device_rows import DeviceRows
-from ...store.plan_kernels import segment_sums
 
 EPSILONS = {"row_adagrad": 1e-10, "adagrad": 1e-10, "adam": 1e-8}  # as torch.optim has them
 
@@ -44,7 +43,7 @@ def update_from_entries(rows: DeviceRows, ids: torch.Tensor, used: torch.Tensor,
     stream = rows.device.stream
     sums = [gradients.new_empty(len(ids), rows.dim) for gradients, *_ in entries]
     for (gradients, offset, order, *_), of_entry in zip(entries, sums):
-        segment_sums(gradients, offset, order, of_entry, stream)
+        _native.segment_sums(gradients, offset, order, of_entry, stream)
     total, *others = sums
     for each in others:
         total += each
