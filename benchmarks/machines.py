@@ -84,7 +84,9 @@ def work(options: Dict[str, Any]) -> None:
         tables = machine_tables(config, graph, owners, group.transport,
                                 [None if each == group.machine else source for each, source in enumerate(sources)])
         steps = FIRST + options["steps"]
-        loop = TrainingLoop(tables, sources[group.machine], make_step(step_config(config), matmul="fp32"), 0, steps, 10)
+        step = make_step(step_config(config), matmul="fp32")
+        step.relations_done = tables.relations_done
+        loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
                 before = dict(loop.seconds), group.transport.bytes_sent, tables.boundaries.traffic.wait_seconds
