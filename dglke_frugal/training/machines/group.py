@@ -87,6 +87,7 @@ class Machines:
             forever = timedelta(hours=COLLECTIVE_HOURS)
             self._control, data = (dist.new_group(backend="gloo", timeout=forever) for _ in range(2))
             self.transport = GlooTransport(data, self.machine, self.machines)
+            self._watch = _Watch(self)
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:
             interface = environment.get("GLOO_SOCKET_IFNAME")
@@ -94,7 +95,6 @@ class Machines:
                 "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
             raise InputError(f"machine {self.machine} of {self.machines} ({self.host}) cannot reach the others {over}: "
                              f"{first_line(error)}") from None
-        self._watch = _Watch(self)
 
     def _agree_on_name(self) -> str:
         """A new name for this start of the run: in the store of torchrun lie the keys of earlier ones, and how often
