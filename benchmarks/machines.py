@@ -84,7 +84,9 @@ def work(options: Dict[str, Any]) -> None:
         tables = machine_tables(config, graph, owners, group.transport,
                                 [None if each == group.machine else source for each, source in enumerate(sources)])
         steps = FIRST + options["steps"]
-        loop = TrainingLoop(tables, sources[group.machine], make_step(step_config(config), matmul="fp32"), 0, steps, 10)
+        step = make_step(step_config(config), matmul="fp32")
+        step.relations_done = tables.relations_done
+        loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
                 before = dict(loop.seconds), group.transport.bytes_sent, tables.boundaries.traffic.wait_seconds
@@ -126,7 +128,7 @@ def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         from dglke_frugal.data.synthetic import write
 
-        write(SyntheticGraph(entities, RELATIONS, 5 * entities, skew=0.9), Path(folder), "Freebase")
+        write(SyntheticGraph(entities, RELATIONS, 5 * entities, 1000, 1000, skew=0.9), Path(folder), "Freebase")
         command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", folder,
                    "--model_name", "TransE_l2", "--hidden_dim", str(DIM), "--gamma", "10", "--lr", "0.1", "-rc", "1e-9",
                    "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--seed", "1",

@@ -66,7 +66,7 @@ MachineReplica::Places MachineReplica::summed(MachineBlock block, std::int64_t b
   if (block != MachineBlock::kUrgent && block != MachineBlock::kRest) return found;
   if (const Step* step = steps_.find(boundary - 1))
     step->for_rows_of(from, [&](const UsedRow& row, std::int32_t u) {
-      if (row.is_shared() && (row.users & machine_bit(to)) && is_urgent(row) == (block == MachineBlock::kUrgent))
+      if (row.is_shared() && (row.users & machine_bit(to)) && is_urgent(row, to) == (block == MachineBlock::kUrgent))
         found.push_back(u);
     });
   return found;

@@ -55,7 +55,11 @@ class MachineReplica final : public SummedRows {
   };
 
   static int first_of(Users machines);
-  static bool is_urgent(const UsedRow& row) { return (row.next | row.second) != 0; }
+  // Whether machine `to` needs the sums of others at once: for its next step, or to send the row to who lacks it.
+  static bool is_urgent(const UsedRow& row, int to) {
+    const bool sends = to == first_of(row.users) && ((row.next | row.second) & ~row.users) != 0;
+    return sends || (row.next & machine_bit(to)) != 0;
+  }
   Users all() const { return machines_ == kMostMachines ? ~Users{0} : machine_bit(machines_) - 1; }
   // Places among the rows of machine `from` in the step before, of those whose sums `to` is sent in this block.
   Places summed(MachineBlock block, std::int64_t boundary, int from, int to) const;

@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 import numpy as np
 
@@ -31,6 +31,19 @@ MEET_SECONDS = 0.05  # between two looks for machines that come
 MEASURED_BYTES = 4 << 20  # for each other machine
 LOST_SECONDS = 1.0  # without a beat, of a machine whose connection is closed
 COLLECTIVE_HOURS = 24  # a bound that no pause reaches
+
+
+class FoundByAll(InputError):
+    """What all machines find wrong at once, so that each says it and none has to hear it from another."""
+
+
+@contextlib.contextmanager
+def found_by_all() -> Iterator[None]:
+    """An InputError in here is raised on all machines alike."""
+    try:
+        yield
+    except InputError as error:
+        raise FoundByAll(str(error)) from None
 
 
 class Machines:
@@ -74,6 +87,7 @@ class Machines:
             forever = timedelta(hours=COLLECTIVE_HOURS)
             self._control, data = (dist.new_group(backend="gloo", timeout=forever) for _ in range(2))
             self.transport = GlooTransport(data, self.machine, self.machines)
+            self._watch = _Watch(self)
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:
             interface = environment.get("GLOO_SOCKET_IFNAME")
@@ -81,7 +95,6 @@ class Machines:
                 "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
             raise InputError(f"machine {self.machine} of {self.machines} ({self.host}) cannot reach the others {over}: "
                              f"{first_line(error)}") from None
-        self._watch = _Watch(self)
 
     def _agree_on_name(self) -> str:
         """A new name for this start of the run: in the store of torchrun lie the keys of earlier ones, and how often
@@ -183,7 +196,7 @@ class Machines:
     def __exit__(self, kind, error, trace):
         if isinstance(error, MachineError):
             self.explain()
-        elif error is not None and not isinstance(error, SystemExit):
+        elif error is not None and not isinstance(error, (SystemExit, FoundByAll)):
             self.fail(error)
         self.close()
         if error is None:

@@ -84,7 +84,7 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     sums = used**2 * (machines - 1)  # to others that use it, too
     values = used * (1 - used / by_any)  # for one that has not used it when it was used last
     row = FLOAT * (dims.relation + 1)
-    urgent = float((sums * (1 - (1 - by_any) ** 2) + values * by_any).sum()) * row
+    urgent = float((sums * used + values * by_any).sum()) * row  # for those that use it in the next step, too
     beside = 2 * entities * record + float((sums + values).sum()) * row - urgent
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
     return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate)

@@ -27,7 +27,7 @@ from ..memory.memory_plan import HOST, plan_memory
 from ..overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from ..resume import newest_run, with_seed_of
 from ..run_training import check_saves, graph_size, is_finished, load, thread_count
-from .group import Machines
+from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
 from .transport import MachineError
@@ -50,7 +50,9 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
         if group.machine > 0:
             stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         try:
-            folder = _train(settle(config, group), resume, group, trackers)
+            with found_by_all():
+                config = settle(config, group)
+            folder = _train(config, resume, group, trackers)
             group.meet()
             return folder
         except MachineError as error:
@@ -61,15 +63,16 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
 
 def settle(config: TrainConfig, group: Machines) -> TrainConfig:
     """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
+    _agree(group, {"version": __version__, "flags": {name: value for name, value in config.to_flags().items()
+                                                     if name not in OWN_FLAGS}})
     if config.device.num_proc not in (1, group.machines):
         raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
                          "start as many, since a run goes on with the number that it began with, or leave --num_proc out")
-    device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash", parallel="rows")
+    device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
+                     parallel="rows")
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
     check(config)
-    _agree(group, {"version": __version__, "flags": {name: value for name, value in config.to_flags().items()
-                                                     if name not in OWN_FLAGS}})
     return config
 
 
@@ -122,9 +125,10 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
         if finished:
             return folder
         if folder:
-            check_saves(config, folder)
-            config = with_seed_of(config, folder)
-            check_flags(config, last_state(folder))
+            with found_by_all():
+                check_saves(config, folder)
+                config = with_seed_of(config, folder)
+                check_flags(config, last_state(folder))
         if config.run.seed is None:
             config = replace(config, run=replace(config.run, seed=group.from_first(secrets.randbits(32))))
         threads = thread_count(replace(config, device=replace(config.device, num_proc=1)))
@@ -133,7 +137,8 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
             graph = load(config)
             read.append(graph)
         config = in_steps(config, len(graph.train), graph)
-        _agree_on_data(group, fingerprint(config, graph))
+        with found_by_all():
+            _agree_on_data(group, fingerprint(config, graph))
         plan = machine_plan(config, graph_size(graph), folder)
         plan.check()
         if folder is None:
@@ -142,7 +147,8 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
                 stack.enter_context(alone(folder))
         if leads:
             write_flags(folder, config)
-        _check_shared(group, folder)
+        with found_by_all():
+            _check_shared(group, folder)
         group.advice = lambda: advice(folder)
         run = stack.enter_context(MachineRun(config, graph, folder, group, trackers))
         if resume:
