@@ -79,7 +79,7 @@ def peak_over_plan(flags):
     """Of a run of some hundred steps to its end; None on the CPU."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "dglke_frugal", "train", *flags, *recipe("TransE_l2"), "--max_step", "300",
-                   "--save_path", folder]  # and saves: rows on their way home are in the plan
+                   "--save_path", folder]  # and saves: rows that are being written back are in the plan
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         result = json.loads(next(Path(folder).glob("*/result.json")).read_text())
     peak = result["peak_device_bytes"]

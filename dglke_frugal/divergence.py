@@ -1,6 +1,6 @@
 """Whether a training has diverged: whether a loss, a score or a number of a table is NaN or infinite.
 
-Whoever meets such numbers asks here: a NaN is neither above nor below anything, so that comparisons would count it as a
+Whoever finds such numbers asks here: a NaN is neither above nor below anything, so that comparisons would count it as a
 worse candidate, a better model or a small loss.
 """
 
@@ -23,7 +23,7 @@ _DEVICE_BLOCK_BYTES = 1 << 26  # of which each is waited for
 class Diverged(InputError):
     """A loss, a score or a number of a table that is NaN or infinite. The message is one sentence.
 
-    fact: what was met, as the beginning of the sentence. remedy: its end.
+    fact: what was found, as the beginning of the sentence. remedy: its end.
     """
 
     def __init__(self, fact: str, remedy: str = REMEDY):

@@ -1,4 +1,4 @@
-"""Writing files so that a reader, a crash or a full disk never meets a half-written one; reading JSON."""
+"""Writing files so that a reader, a crash or a full disk never finds a half-written one; reading JSON."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ExecutionPlan:
         where = "the CPU" if device.gpu[0] < 0 else f"GPU {' '.join(map(str, device.gpu))}"
         workers = "one process" if self.mode == "alone" else f"{device.ranks} workers by {self.mode}"
         cached = self.cached_rows
-        found = [f"{workers} on {where}{', which carry whole rows for each other' if self.whole_rows else ''}"]
+        found = [f"{workers} on {where}{', which move whole rows for each other' if self.whole_rows else ''}"]
         values = {"parallel": None if self.mode == "alone" else device.parallel,
                   "matmul": None if device.gpu[0] < 0 else device.matmul, "flush": self.config.flush,
                   "cache": None if cached is None else f"{cached} of {self.entities} entity rows"}
@@ -98,7 +98,7 @@ def resolve_workers(config: TrainConfig) -> Tuple[TrainConfig, Reasons]:
         return config, reasons
     most = _native.MOST_HOST_RANKS if device.gpu[0] < 0 else _native.MOST_DEVICE_RANKS
     if device.ranks > most:
-        raise InputError(f"{device.ranks} ranks are more than the {most} that meet on one machine; use fewer with "
+        raise InputError(f"{device.ranks} ranks are more than the {most} that one machine can run; use fewer with "
                          f"{'--num_proc' if device.num_proc == device.ranks else '--gpu'}")
     if device.parallel == "dims" and (reason := refusal(config)):
         raise InputError(f"--parallel dims {reason}; or use --parallel rows")
@@ -224,6 +224,6 @@ def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[
 
     row = entity_row_bytes(own_config(config) if _by_columns(config) else config)
     everything = graph.entities * row
-    beside = device_bytes_needed(with_size(everything), graph) - everything  # with room to copy cached rows home
+    beside = device_bytes_needed(with_size(everything), graph) - everything  # with room to copy cached rows to the host
     size = min(graph.entities, max(0, room - beside) // row) * row
     return {"cache_size": size}, "as many as the GPU has room for"

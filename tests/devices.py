@@ -24,12 +24,12 @@ class _NoTorch(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         assert operation is torch.ops.aten._local_scalar_dense.default, (
-            f"{operation} in what arrives or departs, whose stream on a GPU is not torch's current one")
+            f"{operation} in a prefetch or a write-back, whose stream on a GPU is not torch's current one")
         return operation(*args, **(kwargs or {}))
 
 
 def without_torch(work):
-    """Work that arrives or departs, as CudaDevice takes it."""
+    """Work of a prefetch or a write-back, as CudaDevice takes it."""
     def checked():
         with _NoTorch():
             work()
@@ -51,7 +51,7 @@ class QueuedDevice(Device):
     """A CPU device whose work runs later, in three threads, so that the host is ahead of it as with a GPU."""
 
     def __init__(self, departure_seconds=0.0):
-        """departure_seconds: how long each departure takes longer, so that later steps are ahead of it."""
+        """write_back_seconds: how much longer each write-back takes, so that later steps are ahead of it."""
         self._error = None
         self._delay = departure_seconds
         self._submitted, self._arrivals, self._departures = (self._start() for _ in range(3))
@@ -140,7 +140,7 @@ class _QueuedEvent(Event):
 
 
 class _QueuedPoint(Event):
-    """A place that moves on each time that it is recorded."""
+    """An event that is recorded repeatedly."""
 
     last = Event()
 
@@ -267,7 +267,7 @@ class _Works(int):
         self._works.append(work)
 
     def run(self, point=None):
-        """Up to a point, or to the end; and of other streams what that waits for."""
+        """Up to a place, or to the end; and of other streams what that waits for."""
         while self._works and not (point and point.passed):
             work = self._works.popleft()
             if not isinstance(work, _Point):

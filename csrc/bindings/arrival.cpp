@@ -57,7 +57,7 @@ PreparedArrival prepare_arrival(const RowTable& table, const Bytes& block, const
 void bind(nb::module_& module) {
   nb::class_<PreparedArrival>(
       module, "PreparedArrival",
-      "What a step brings from the host, by one kernel: its block and its plan, (bytes,) uint8 each, and those of its "
+      "What a step prefetches from the host, by one kernel: its block and its plan, (bytes,) uint8 each, and those of its "
       "rows whose source is -1.")
       .def("__call__", &PreparedArrival::run, "packed"_a, "cell"_a, "next"_a, "place"_a, "stream"_a,
            nb::call_guard<nb::gil_scoped_release>(),

@@ -1,4 +1,4 @@
-// Rows that ranks by columns carry over the bus for each other.
+// Owner transfer: one rank by columns moves a row over the bus for all of them.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -22,7 +22,7 @@ using Matrix = bindings::Rows;  // steps have Rows of their own
 using Turn = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>;
 using WriteBacks = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 
-// This rank's side of a table whose rows are carried, once the buffers of all ranks can be reached.
+// This rank's side of a table whose rows their owners move, once the buffers of all ranks can be reached.
 class Carrier {
  public:
   Carrier(Exchange& exchange, const Matrix& host, const RowTable& table, const std::vector<std::uintptr_t>& buffers)
@@ -97,7 +97,7 @@ class Carrier {
   }
 
  private:
-  // Rows that this rank carries, to the records of all ranks, and pieces.
+  // Rows that this rank owns, to the records of all ranks, and pieces.
   PreparedArrival::Arrive arrive(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                  const std::string& crossing) const {
     require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
@@ -128,7 +128,7 @@ class Carrier {
 void bind(nb::module_& module) {
   module.attr("CARRIED_WORD_BYTES") = kCarriedWordBytes;
   nb::class_<Carrier>(module, "Carrier",
-                      "This rank's side of a table whose rows ranks carry for each other. See csrc/carried.")
+                      "This rank's side of a table whose rows their owners move. See csrc/carried.")
       .def(
           "__init__",
           [](Carrier* self, Exchange& exchange, const Matrix& host, const RowTable& table,
@@ -141,7 +141,7 @@ void bind(nb::module_& module) {
       .def("prepare_arrival", &Carrier::prepare_arrival, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
            "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
-           "Those rows whose source is -1 and which this rank carries, to the records of all ranks; waits until all have "
+           "Those rows whose source is -1 and which this rank owns, to the records of all ranks; waits until all have "
            "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) int32, "
            "zero at first, for the kernel's own use.")
       .def("prepare_whole_arrival", &Carrier::prepare_whole_arrival, "block"_a, "plan"_a, "rows"_a, "source"_a,
@@ -152,10 +152,10 @@ void bind(nb::module_& module) {
       .def("prepare_departure", &Carrier::prepare_departure, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
            "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
-           "Those rows that leave as values in flight and which this rank carries, from the slots of all ranks to their "
+           "Those rows of the write-back buffer which this rank owns, from the slots of all ranks to their "
            "host rows, when all ranks have come to `number`. `counter` (1,) uint64 then gets it.")
       .def("write_back", &Carrier::write_back, "write_backs"_a, "number"_a, "stream"_a = 0,
-           "Evicted rows that this rank carries, to their host rows, when all ranks have come to `number`. write_backs: "
+           "Evicted rows that this rank owns, to their host rows, when all ranks have come to `number`. write_backs: "
            "as for write_back_rows.");
 }
 

@@ -72,7 +72,7 @@ void bind(nb::module_& module) {
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
   nb::class_<StreamEvent>(module, "StreamEvent",
-                          "A point in the order of work of the streams of CUDA device number `device`, which are given as "
+                          "An event in the order of work of the streams of CUDA device number `device`, which are given as "
                           "numbers. See csrc/device/stream_event.h.")
       .def(nb::init<int>(), "device"_a)
       .def("record", &StreamEvent::record, "stream"_a, "From now on it is behind all that the stream has been given.")

@@ -46,7 +46,7 @@ PreparedKernel prepare_update(const RowTable& table, const Vector<std::uint8_t>&
           }};
 }
 
-// A packed lookup in device memory. Addresses come as numbers: a tensor takes as long to hand over as a launch.
+// A packed lookup in device memory. Addresses come as numbers: a tensor takes as long to pass as a launch.
 struct PlacedLookup {
   bool is_cuda;
   RowSpread spread;

@@ -249,7 +249,7 @@ void bind(nb::module_& module) {
   nb::class_<SgdUpdate, RowUpdate>(module, "SgdUpdate", "row -= learning_rate * gradient, occurrence after occurrence.")
       .def(nb::init<float>(), "learning_rate"_a);
 
-  nb::class_<CachePolicy>(module, "CachePolicy", "Which rows a rank's cache takes in and gives up.")
+  nb::class_<CachePolicy>(module, "CachePolicy", "Which rows a rank's cache admits and evicts.")
       .def_prop_ro("slots", &CachePolicy::slots);
   nb::class_<StaticHotSet, CachePolicy>(module, "StaticHotSet", "A fixed set of rows, int64 (slots,), never evicted.")
       .def(

@@ -22,7 +22,7 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
     throw std::invalid_argument("mean squares are exchanged four at a time, as many as the exchange has room for");
   const nb::gil_scoped_release release;
   if (means.device_type() != nb::device::cuda::value) return exchange.host().average(means.data(), count);
-  if (exchange.device().near) throw std::logic_error("near ranks only meet over mean squares");
+  if (exchange.device().near) throw std::logic_error("near ranks only synchronise over mean squares");
   cuda::average(exchange.device(), count, means.data(), stream);
 }
 
@@ -79,7 +79,7 @@ void bind(nb::module_& module) {
             return reinterpret_cast<std::uintptr_t>(self.open({handle.c_str(), handle.size()}));
           },
           "handle"_a, "The address of another process's buffer, as long as this one lives.");
-  nb::class_<Exchange>(module, "Exchange", "Where ranks meet inside a step. See csrc/exchange.")
+  nb::class_<Exchange>(module, "Exchange", "The collectives of ranks inside a step. See csrc/exchange.")
       .def(
           "__init__",
           [](Exchange* self, const Segment& segment, int rank, int ranks, std::int64_t scores, std::int64_t weights,
@@ -107,7 +107,7 @@ void bind(nb::module_& module) {
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
       .def("meet", [](Exchange& self, std::uintptr_t stream) { cuda::meet(self.device(), stream); }, "stream"_a,
-           "Enqueue a meeting of devices: later work on the stream reads what all ranks have written before theirs.")
+           "Enqueue a barrier of devices: later work on the stream reads what all ranks have written before theirs.")
       .def_prop_ro(
           "squares",
           [](Exchange& self) {
@@ -118,7 +118,7 @@ void bind(nb::module_& module) {
           "apart they are.")
       .def("gather", &gather, "arrays"_a, "stream"_a = 0,
            "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row is "
-           "there; get all others', in two meetings. The exchange has room for a rank's rows, each rounded up to four "
+           "there; get all others', in two collectives. The exchange has room for a rank's rows, each rounded up to four "
            "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Once a rank has failed "
            "others' rows are an earlier step's, or this rank's own.")
       .def("fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
@@ -130,7 +130,7 @@ void bind(nb::module_& module) {
   module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,
              "means (n,), n a multiple of 4, becomes the mean squares over the columns of all ranks, from those over "
              "this rank's: what it held, or on a CUDA device what compute_gradients left in the exchange. Same bits "
-             "everywhere; only enqueues on a CUDA device. Where devices reach each other's memory they `meet` instead, and "
+             "everywhere; only enqueues on a CUDA device. Where devices reach each other's memory a `barrier` does instead, and "
              "update_tables takes the means of `squares`.");
 }
 

@@ -141,7 +141,7 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
 RowEvictions evictions_of(const Vector<std::int64_t>& evicted, const std::optional<Vector<std::int64_t>>& first,
                           std::size_t rows) {
   require(evicted.size() == rows && first && first->size() == 1,
-          "there must be an evicted row, or -1, for each row, and one first slot in flight");
+          "there must be an evicted row, or -1, for each row, and one first slot of the write-back buffer");
   return {evicted.data(), first->data()};
 }
 
@@ -272,7 +272,7 @@ void bind(nb::module_& module) {
              "first_in_flight"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
              nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
              nb::keep_alive<0, 9>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(),
-             "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
+             "Copies the records of the rows with leave[u] == wanted (4: write-back buffer, or 5: published before sync) from slots "
              "target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
              "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
              "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_in_flight (1,) int64: "

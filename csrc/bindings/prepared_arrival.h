@@ -1,4 +1,4 @@
-// What a step brings from the host by one kernel: its block, its plan and those of its rows that come from there.
+// What a step prefetches from the host by one kernel: its block, its plan and those of its rows that come from there.
 #pragma once
 
 #include <nanobind/ndarray.h>

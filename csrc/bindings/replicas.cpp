@@ -85,7 +85,7 @@ class Replica {
 
 using PlannedRows = std::tuple<Vector<std::int64_t>, Vector<std::uint8_t>, Vector<std::int64_t>, Vector<std::int32_t>>;
 
-// This rank's side of a table whose shared rows are changed where ranks meet.
+// This rank's side of a table whose shared rows are changed in collectives.
 class SharedTable {
  public:
   SharedTable(Exchange& exchange, const SharedPart& part, std::vector<Floats> staging)
@@ -154,7 +154,7 @@ class SharedTable {
 
 void bind(nb::module_& module) {
   nb::class_<SharedTable>(module, "SharedTable",
-                          "A host table of which ranks change shared rows where they meet. See "
+                          "A host table of which ranks change shared rows in collectives. See "
                           "csrc/replicas/shared_rows.h. What is planned of a step's rows: ids (U,) int64, leave (U,) "
                           "uint8, target (U,) int64, used (1,) int32. Runs where the ids lie.")
       .def(
@@ -167,12 +167,12 @@ void bind(nb::module_& module) {
           "scores.")
       .def_static(
           "floats", [](std::int64_t rows, int entries) { return SharedPart{rows, entries}.floats(); }, "rows"_a,
-          "entries"_a, "What a rank puts out in a step.")
+          "entries"_a, "What a rank publishes in a step.")
       .def("meet", &SharedTable::meet, "is_cuda"_a, "stream"_a = 0, "Wait for all ranks, or until one has failed.")
       .def("put", &SharedTable::put, "planned"_a, "offsets"_a, "stream"_a = 0,
-           "Put out where this rank's gradients of shared rows are. offsets: of each entry, (U + 1,) int32.")
+           "Publish where this rank's gradients of shared rows are. offsets: of each entry, (U + 1,) int32.")
       .def("apply", &SharedTable::apply, "planned"_a, "table"_a, "records"_a, "learning_rate"_a, "stream"_a = 0,
-           "When the ranks have met: apply all gradients of the rows of which this rank is the first that has them, to "
+           "After the barrier: apply all gradients of the rows of which this rank is the first that has them, to "
            "the records that this rank has read, and store them into their host rows.")
       .def("fail", [](SharedTable& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a)
       .def_prop_ro("sentence", [](SharedTable& self) { return self.host().sentence(); });
@@ -190,9 +190,9 @@ void bind(nb::module_& module) {
       .def_static(
           "floats",
           [](std::int64_t rows, std::int64_t dim, int entries) { return ReplicaPart{rows, dim, entries}.floats(); },
-          "rows"_a, "dim"_a, "entries"_a, "What a rank puts out in a step, at most.")
+          "rows"_a, "dim"_a, "entries"_a, "What a rank publishes in a step, at most.")
       .def("send", &Replica::send, "ids"_a, "used"_a, "entries"_a, "stream"_a = 0,
-           "Put out the sums of this rank's gradients of rows ids (U,) int64, of which the first used (1,) int32 are "
+           "Publish the sums of this rank's gradients of rows ids (U,) int64, of which the first used (1,) int32 are "
            "not only there to pad. entries: as of update_tables. Runs where `ids` lie.")
       .def("receive", &Replica::receive, "records"_a, "learning_rate"_a, "stream"_a = 0,
            "Wait for the sums of all ranks and apply them to records (rows, stride), by row-wise Adagrad. Nothing "

@@ -1,6 +1,6 @@
 // The engine's cache policy that keeps the rows which were used most often.
 //
-// Whatever comes in has to be used more often than what it puts out; its uses have been counted before it came, else
+// A row that is admitted has to be used more often than the one that it evicts; its uses have been counted before it came, else
 // none could ever show that.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // A row may lie in the set that is its remainder by the number of sets; a cache as large as the table holds all of it.
 // The lowest score of a set goes; among equals the first one from a slot on that changes with time. A newcomer must
-// score more than what it puts out, and a row touched at the current time stays. A set is two lines of memory, of
+// score more than the row that it evicts, and a row touched at the current time stays. A set is two lines of memory, of
 // which the first mostly says that a newcomer scores too little.
 #pragma once
 
@@ -51,7 +51,7 @@ class ScoredSets {
     sets_[set].put(slot - first_slot(set), score, time);
   }
 
-  // A row that is not there: its slot, from which it may put out another row, or kRejected.
+  // A row that is not there: its slot, from which it may evict another row, or kRejected.
   Slot insert(std::int64_t row, Score score, std::int64_t time) {
     const std::size_t set = set_of(row);
     if (score <= sets_[set].lower_bound) return kRejected;
@@ -95,7 +95,7 @@ class ScoredSets {
       score[static_cast<std::size_t>(way)] = lower_bound = kFree;
     }
 
-    // The slot whose row a newcomer of `newcomer` puts out; -1 if it puts out none. Without branches on the scores.
+    // The slot whose row a newcomer of `newcomer` evicts; -1 if it evicts none. Without branches on the scores.
     int victim(Score newcomer, std::int64_t now) {
       const std::uint32_t stay = touched_at(now);
       Score goes = kNone, lowest = kNone;

@@ -2,19 +2,19 @@
 //
 // Ranks by columns move the same rows in the same steps. Where a bus takes rows of a large table, more than bytes,
 // a rank that moves its columns of every row is hardly faster than one that moves every row. Here
-// the host rows of all ranks lie behind each other, part by part, and each row has a carrier, the rank `row % ranks`. It
+// the host rows of all ranks lie behind each other, part by part, and each row has an owner, the rank `row % ranks`. It
 // reads all parts and stores each into the records of the rank that has those columns; and it stores all parts into the
-// host row, from the ranks' slots. Only the carrier touches a host row.
+// host row, from the ranks' slots. Only the owner touches a host row.
 //
-// With A(k), C(k), D(k) for a rank's arrival, computation and departure of step k:
+// With P(k), C(k), W(k) for a rank's prefetch, computation and write-back of step k:
 //
-//   1. C(k) comes after A(k) of all ranks: its records are there. A(k) ends by telling, and hearing, that.
-//   2. D(k) comes after C(k) of all ranks: the values are in their slots. D(k) begins by telling, and hearing, that. So
+//   1. C(k) comes after P(k) of all ranks: its records are there. P(k) ends by telling, and hearing, that.
+//   2. W(k) comes after C(k) of all ranks: the values are in their slots. W(k) begins by telling, and hearing, that. So
 //      do write-backs ahead of step k after C(k - 1), which they only hear.
 //
-// As without carriers A(k) comes after D(k - 3) of its own rank, and after its write-backs ahead of k. So by 2 the records
-// that A(k) stores into, those of k - 3, have been used by all ranks; and by 1 the slots that C(k) writes, of k - 3 and of
-// rows that were written back, have been read by all carriers. A rank waits for nothing but work that others submit
+// As without owners P(k) comes after W(k - 3) of its own rank, and after its write-backs ahead of k. So by 2 the records
+// that P(k) stores into, those of k - 3, have been used by all ranks; and by 1 the slots that C(k) writes, of k - 3 and of
+// rows that were written back, have been read by all owners. A rank waits for nothing but work that others submit
 // without waiting for its later steps; so there is no deadlock.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Points in the order of work of a device's streams, which other streams and the host wait for. A stream that is being
+// Events in the order of work of a device's streams, which other streams and the host wait for. A stream that is being
 // captured may record them and wait for them, too: each launch of the graph then does so, as if it were a call.
 #pragma once
 

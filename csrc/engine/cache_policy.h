@@ -1,9 +1,9 @@
-// Which rows a rank's cache takes in and which it gives up. One policy object per rank, or for all that share a plan.
+// Which rows a rank's cache admits and which it evicts. One policy object per rank, or for all that share a plan.
 //
 // The engine's planner is the only caller, in the order of steps and ahead of them, of each part from one thread at a
 // time; so a policy needs no lock and never sees the device. The planner itself knows which row lies in which slot: a
 // policy only says which slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each
-// row it reads), so whatever is evicted goes home. Whatever a policy answers, the trained table has the same bits; only
+// row it reads), so every evicted row is written back. Whatever a policy answers, the trained table has the same bits; only
 // speed depends on it.
 //
 // Calls for one step t: touch() for every row of t that this cache holds and keeps, unless the policy keeps rows for
@@ -19,7 +19,7 @@ namespace frugal {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // a step that is not in sight
 
-inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not take in
+inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not admit
 
 // A step uses a row.
 struct RowUse {
@@ -46,7 +46,7 @@ class CachePolicy {
 
   // Whether a row that came in stays for good: touch() does nothing then, and admit() never evicts. Constant.
   virtual bool keeps_for_good() const { return false; }
-  // Of such a policy: whether admit() might take `row` in. Any thread may ask, while no other call runs.
+  // Of such a policy: whether admit() might admit `row`. Any thread may ask, while no other call runs.
   virtual bool wants(std::int64_t /*row*/) const { return true; }
   // A thread will ask that of `row` a few calls from now: asks for the memory that this will read. Changes nothing.
   virtual void prefetch_wants(std::int64_t /*row*/) const {}

@@ -9,7 +9,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::size_t kFlushChunk = 16;  // records between two looks at what has arrived: the next gate may wait for it
+constexpr std::size_t kFlushChunk = 16;  // records between two looks at what has been received: the next gate may wait for it
 constexpr std::size_t kRegisterEvery = 8;  // records between two looks at the inbox: registration opens gates
 constexpr std::size_t kRecordsAhead = 2;  // whose lines are asked for
 constexpr std::int64_t kSleepMicroseconds = 100'000;
@@ -159,7 +159,7 @@ std::int32_t FlushWorker::add_record(const Operation& operation, const StepOpera
   return index;
 }
 
-// ---- arrival
+// ---- receipt
 
 bool FlushWorker::take_arrivals(bool flush_urgent) {
   bool any = false;
@@ -192,7 +192,7 @@ bool FlushWorker::take_arrivals(bool flush_urgent) {
   return any;
 }
 
-// What the next step reads is brought home before the others are even queued: its gate waits for just that. No step is
+// Rows that the next step reads are written to the host before the others are even queued: its gate waits for just that. No step is
 // registered in between, so the lists and the pool stay as they are.
 void FlushWorker::take_step(Arrivals& arrivals, std::int64_t step, bool flush_urgent) {
   if (!arrivals.urgent.empty()) {

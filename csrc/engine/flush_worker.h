@@ -1,10 +1,10 @@
 // One flush thread and the rows it alone writes: the g-entries (records planned and not yet landed), the two-level
-// queue of those that have arrived, and the count of records per due step that the gate reads.
+// queue of those that have been received, and the count of records per due step that the gate reads.
 //
 // A record lives from its registration until it has landed in its host row:
 //   planned (counts at its due step, so the gate waits for it)
-//   -> arrived (its bytes are in staging: in the queue, at its current due step; or behind an older record of its row)
-//   -> in flight (taken from the queue; still counts, at its current due step) -> landed (its staging may be reused).
+//   -> received (its bytes are in staging: in the queue, at its current due step; or behind an older record of its row)
+//   -> being written (taken from the queue; still counts, at its current due step) -> landed (its staging may be reused).
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ class FlushWorker final : public Flusher {
   struct RowRecords {
     std::int32_t first = kNone, last = kNone;
   };
-  // Records of one step that arrive together: from one rank, or the gradients, which need all ranks.
+  // Records of one step that are received together: from one rank, or the gradients, which need all ranks.
   struct Arrivals {
     std::vector<std::int32_t> records;
     std::vector<std::int32_t> urgent;  // those that the next step reads
@@ -97,12 +97,12 @@ class FlushWorker final : public Flusher {
   std::vector<std::int32_t> free_gradients_ FRUGAL_GUARDED_BY(thread_);
   LevelQueue queue_ FRUGAL_GUARDED_BY(thread_);
 
-  // What of a step has not arrived: per rank its values, and behind them the gradients.
+  // Records of a step that have not been received: per rank its values, and behind them the gradients.
   std::vector<Arrivals> arrivals_ FRUGAL_GUARDED_BY(thread_);
   std::vector<std::deque<PendingWriteBack>> write_backs_ FRUGAL_GUARDED_BY(thread_);  // per rank, in order of requests
-  std::vector<std::int64_t> arrived_ FRUGAL_GUARDED_BY(thread_);  // per rank: steps that have arrived
+  std::vector<std::int64_t> arrived_ FRUGAL_GUARDED_BY(thread_);  // per rank: steps that have been received
   std::int64_t arrived_everywhere_ FRUGAL_GUARDED_BY(thread_) = 0;
-  std::vector<int> arrival_order_ FRUGAL_GUARDED_BY(thread_);  // ranks, last arrival last; for one mutation
+  std::vector<int> arrival_order_ FRUGAL_GUARDED_BY(thread_);  // ranks, the last received one last; for one mutation
 
   std::vector<std::int32_t> due_counts_
       FRUGAL_GUARDED_BY(thread_);                           // records that have not landed, per finite due step

@@ -1,10 +1,11 @@
-// Where values wait that steps have updated and that are still on their way to their host rows.
+// The write-back buffer: slots for values that steps have updated and that are not in their host rows yet.
 //
-// Where reads follow stores, a device need not store a value into its host row within the step: it leaves it in a slot
-// behind the cache, from where it goes home beside the next steps, which find it in the slot. A step has max_rows slots,
-// one for each row of its list, and the step `steps` later has the same ones: by then what they hold has to be at home.
-// A row's newest value is in its slot until another row takes that, or a step uses the row and decides anew where it is.
-// So a row that a step uses before its slot is taken need not go home before that step: it stays, as in a cache slot.
+// Where reads follow stores, a device need not store a value into its host row within the step. It leaves the value
+// in a slot behind the cache, from where it is written back while the next steps run, which read it in the slot. A
+// step has max_rows slots, one for each row of its list, and the step `steps` later reuses them: by then their values
+// have to be in the host rows. A row's newest value is in its slot until another row takes the slot, or a step uses
+// the row and decides anew where its value is. So a value whose row a step uses before its slot is reused need not be
+// written back before that step: it stays, as in a cache slot.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,7 @@ class InFlightSlots {
     return slots_ > 0 ? first_slot_ + static_cast<std::int32_t>(step * max_rows_ % slots_) : kFromHost;
   }
 
-  // A row that a cache puts out takes the u-th slot of the step, which the step's row u does not need.
+  // A row that a cache evicts takes the u-th slot of the step, which the step's row u does not need.
   void hold(std::int64_t step, std::int64_t u, std::int64_t row) {
     row_in_slot_[static_cast<std::size_t>(first_slot(step) - first_slot_ + u)] = row;
   }

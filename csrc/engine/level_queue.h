@@ -2,7 +2,7 @@
 // level.
 //
 // Due steps of queued items lie in a window of `span` steps that only moves forward, so a level is found by its step
-// modulo the ring and nothing is ever sorted. A level is an array in order of arrival; an item that leaves early leaves
+// modulo the ring and nothing is ever sorted. A level is an array in order of insertion; an item that leaves early leaves
 // a hole, and a level that is mostly holes is closed up. So enqueue, move and take touch one place in an array and one
 // per item: O(1), amortised; finding the front looks at the ring's words, a bit for each level, once at most.
 // When to use: small integer priorities in a moving window, one owner thread. When not: arbitrary keys. Items are small
@@ -108,7 +108,7 @@ class LevelQueue {
     std::int32_t level, index;
   };
   struct Level {
-    std::vector<std::int32_t> items;  // in order of arrival, with holes
+    std::vector<std::int32_t> items;  // in order of insertion, with holes
     std::size_t first = 0;            // what is before has been taken
     std::size_t live = 0;             // items that are queued
   };

@@ -10,21 +10,21 @@
 namespace frugal {
 
 inline constexpr std::int32_t kFromHost = -1;  // StepPlan::source of a row that is read from host memory
-inline constexpr std::int32_t kFromHostLate = -2;  // the same, of ranks that meet: not before they have met
+inline constexpr std::int32_t kFromHostLate = -2;  // the same, not before the first collective of the step
 inline constexpr std::int64_t kLateSteps = 4;      // a row is such if one of so many steps before has changed it
 
 // What happens to a row after a step has used it.
 enum class RowDestination : std::uint8_t {
-  kCache = 0,     // updated by the executor in slot `target`, of the cache or, until a step that is near, of values in
-                  // flight; nothing travels
+  kCache = 0,     // updated by the executor in slot `target`, of the cache or, until a step that is near, of the
+                  // write-back buffer; nothing travels
   kValue = 1,     // updated by the executor; the new record (dim floats and state) goes to staging at float `target`
   kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
                   // those of entry 1, ..., each layout.stride floats apart
   kHostRow = 3,   // updated by the executor, which stores the record into its host row, `target`
-  kInFlight = 4,  // the same where there are slots for values in flight (EngineConfig::in_flight_steps), but the executor
-                  // leaves it in slot `target`, from where it departs beside the next steps
-  kHandedOver = 5,  // the same, but of ranks that meet, and another one reads the row in the next step: it is in its host
-                    // row before they meet for that
+  kInFlight = 4,  // the same with a write-back buffer (EngineConfig::write_back_steps), but the executor leaves
+                  // it in slot `target` of the buffer, from where it is written back while the next steps run
+  kHandedOver = 5,  // the same, but with in-step synchronisation, and another rank reads the row in the next step: the
+                    // value is in its host row before the first collective of that step
 };
 
 // Where the arrays of a plan lie in its cell of the segment, in bytes: one stretch, so that one copy takes it to a
@@ -32,7 +32,7 @@ enum class RowDestination : std::uint8_t {
 // and written to the slot behind the cache.
 struct PlanFields {
   std::int64_t rows, target, published, source, leave, bytes;  // published: one number, that of the step plus one
-  // Of StepPlan::evicted; and one number, the step's first slot for values in flight. -1: there are none.
+  // Of StepPlan::evicted; and one number, the step's first slot of the write-back buffer. -1: there are none.
   std::int64_t evicted = -1, first_in_flight = -1;
 
   static constexpr PlanFields of(std::int64_t max_rows, bool evicts) {
@@ -58,12 +58,12 @@ struct PlanFields {
 struct StepPlan {
   std::int64_t step = -1;
   std::span<const std::int64_t> rows;    // (U,) ascending, as registered
-  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache or of a value in flight, or from host
+  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache or write-back buffer, or from host
   std::span<const RowDestination> leave;  // (U,)
   std::span<const std::int64_t> target;   // (U,) see RowDestination
-  // (U,), or empty where caches put out nothing or ask for write-backs. The row whose place in the cache row u takes, -1:
-  // none. When the step has read its rows, and before it writes any, that row's record goes from slot target[u] to the u-th
-  // slot for values in flight of the step, from where it leaves for its host row as of kInFlight.
+  // (U,), or empty where caches evict nothing or ask for write-backs. The row whose place in the cache row u takes, -1:
+  // none. When the step has read its rows, and before it writes any, that row's record is copied from slot target[u] to
+  // the u-th slot of the step in the write-back buffer, from where it is written back as by kWriteBackBuffer.
   std::span<const std::int64_t> evicted = {};
 };
 
@@ -79,7 +79,7 @@ struct WriteBack {
   RowDestination leave;  // kValue or kHostRow
 };
 
-// A row whose newest value lies in a slot at this moment, of the cache or of values in flight (see RankPort::drain).
+// A row whose newest value lies in a slot at this moment, of the cache or of the write-back buffer (see RankPort::drain).
 struct CachedRow {
   std::int64_t row;
   std::int32_t slot;

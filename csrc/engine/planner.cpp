@@ -59,7 +59,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   slots_.resize(static_cast<std::size_t>(slots));
   const bool counts =
       caching_ && std::ranges::any_of(config.caches, [](const auto& cache) { return cache->wants_count(); });
-  // Without records and staging, whose order is that of all rows, what leaves and comes in is a part's own matter.
+  // Without records and staging, whose order is that of all rows, which rows are evicted and admitted is a part's own matter.
   shares_.resize(plans_as_found() ? static_cast<std::size_t>(parts_[0].cache->parts()) : 1);
   for (std::size_t s = 0; s < shares_.size(); ++s) {
     shares_[s].part = static_cast<std::int64_t>(s);
@@ -168,8 +168,8 @@ void Planner::start(std::int64_t step) {
   }
 }
 
-// The steps by which values in flight stay: as far ahead as their slots are theirs, and the horizon, whatever else is
-// registered.
+// The steps for which values stay in the write-back buffer: as far ahead as their slots are theirs, and the horizon,
+// whatever else is registered.
 void Planner::see_upcoming() {
   const std::int64_t ahead = std::min(horizon_, shape_.in_flight_steps);
   for (std::int64_t next; (next = upcoming_.next()) < std::min(taken_, step_ + ahead + 1);) {
@@ -311,7 +311,8 @@ void Planner::leave_in_flight() {
   if (recent_.any()) leave_among_ranks();
 }
 
-// The same for ranks that meet. What another one reads in the next step is handed over, and all if nobody knows that.
+// The same with in-step synchronisation. Rows that another rank reads in the next step are published before it, and
+// all rows if nobody knows that.
 void Planner::leave_among_ranks() {
   bool known = shape_.hands_over();
   for (int r = 0; r < shape_.plans; ++r)
@@ -454,8 +455,8 @@ std::int32_t Planner::rank_of(std::int32_t place) const {
 }
 
 // When all hits of the step are known, so that none of them is evicted. Candidates go through three stages, each of
-// which asks for the memory that the next one touches: the policy answers, the row comes in, the one that it puts out
-// leaves.
+// which asks for the memory that the next one touches: the policy answers, the row is admitted, the one in
+// its slot is evicted.
 void Planner::admit_candidates(Share& share) {
   const std::vector<User>& candidates = share.candidates;
   std::vector<Admitted>& admitted = share.admitted;
@@ -463,10 +464,10 @@ void Planner::admit_candidates(Share& share) {
     for (const User& user : candidates) send_value(user.rank, user.index);
     return;
   }
-  std::size_t in = 0, out = 0;  // of those admitted: how many have come in, and have put out what was there
+  std::size_t in = 0, out = 0;  // of those admitted: how many are in their slots, and have evicted
   const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
     for (; in + behind < admitted.size(); ++in) take_in(share, admitted[in]);
-    for (; out + behind < in; ++out)  // no row comes in that leaves with the same step
+    for (; out + behind < in; ++out)  // no row is admitted and evicted by one step
       if (admitted[out].evicted != kNoRow) put_out(admitted[out]);
   };
   for (std::size_t c = 0; c < std::min(kPrefetch, candidates.size()); ++c) prefetch_candidate(candidates[c]);
@@ -508,8 +509,8 @@ void Planner::take_in(Share& share, Admitted& admitted) {
   cells_.place(slot.row) = place;
 }
 
-// Its value leaves with this step, in the slot for values in flight of the row that took its place; or its write-back
-// changes the host row with this step: that row lends it its entry.
+// Its value is written back with this step, from the slot of the write-back buffer that belongs to the row which took
+// its place; or its write-back changes the host row with this step: that row lends it its entry.
 void Planner::put_out(const Admitted& admitted) {
   if (shape_.evicts_in_flight) {
     cells_.place(admitted.evicted) = in_flight_.first_slot(step_) + static_cast<std::int32_t>(admitted.user.index);

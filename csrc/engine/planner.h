@@ -71,8 +71,8 @@ class Planner {
   struct alignas(128) Share {
     std::int64_t part = 0, parts = 1;
     std::vector<std::int64_t> chosen;  // of a list, by of()
-    std::vector<User> candidates;      // rows that a cache may take in
-    std::vector<Admitted> admitted;    // those of them that it takes in
+    std::vector<User> candidates;      // rows that a cache may admit
+    std::vector<Admitted> admitted;    // those of them that it admits
     std::vector<Leaving> leaving, waiting;  // write-backs, and those for which steps have still to run
     std::exception_ptr error;
 
@@ -172,9 +172,9 @@ class Planner {
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
   std::vector<Share> shares_ FRUGAL_GUARDED_BY(thread_);             // at least one
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
-  InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
-  UpcomingRows upcoming_ FRUGAL_GUARDED_BY(thread_);    // of the steps in which values in flight may stay
-  RecentChanges recent_ FRUGAL_GUARDED_BY(thread_);     // of ranks that meet
+  InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values are stored within their step
+  UpcomingRows upcoming_ FRUGAL_GUARDED_BY(thread_);    // of the steps for which values may stay in it
+  RecentChanges recent_ FRUGAL_GUARDED_BY(thread_);     // with in-step synchronisation
   // Of ranks that each have steps of their own: which rows they share, in this step and the next.
   RowSharing sharing_[2] FRUGAL_GUARDED_BY(thread_);
   RowSharing& sharing(std::int64_t step) FRUGAL_REQUIRES(thread_) { return sharing_[step % 2]; }

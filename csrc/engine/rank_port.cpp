@@ -259,7 +259,7 @@ void RankPort::note_published(std::int64_t step) {
       vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * rows + i];
   RankArea& area = segment_->rank(rank_);
   add(area.cache_reads, counts.hits);
-  add(area.host_reads, static_cast<std::int64_t>(rows) - counts.hits);  // values in flight, too: they belong there
+  add(area.host_reads, static_cast<std::int64_t>(rows) - counts.hits);  // also those of the write-back buffer
   add(area.in_flight_reads, counts.in_flight);
   add(area.gradients, counts.gradients);
   add(area.write_backs, counts.evicted);

@@ -43,7 +43,7 @@ struct RankStatistics {
   std::int64_t staging_peak_bytes = 0;           // most that was in staging, or promised to steps about to write
   std::int64_t plan_wait_nanoseconds = 0;        // waiting for the plan, which the lookahead should have hidden
   std::int64_t cache_reads = 0, host_reads = 0;  // rows by where they belong
-  std::int64_t in_flight_reads = 0;  // of host_reads: those read where they were on their way, or stayed
+  std::int64_t in_flight_reads = 0;  // of host_reads: those read in the write-back buffer
   std::int64_t values_sent = 0, gradients_sent = 0, write_backs_sent = 0;  // records by kind
   std::int64_t gradient_vectors_sent = 0;  // a record of gradients has one per occurrence of its row
 };
@@ -114,7 +114,7 @@ class RankPort {
   std::span<char> shared_memory() const;
   // This rank's staging: floats, 128-byte aligned, in the segment (which a device may map).
   std::span<float> staging();
-  std::span<float> staging_of(int rank);  // another one's, which ranks that meet read
+  std::span<float> staging_of(int rank);  // another one's, which is read with in-step synchronisation
   // For executors on a device, instead of publish/publish_write_backs: monotone 64-bit counters in the segment. Store
   // step + 1 into the first when the step's records are visible to the host; add to the second per write-back. The
   // engine needs poll_microseconds > 0 then, and the host calls note_published afterwards, in order, to keep its books.

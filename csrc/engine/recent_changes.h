@@ -1,7 +1,7 @@
-// Which rows ranks that meet have changed lately, so that a step does not read them too early.
+// Which rows have changed lately, with in-step synchronisation, so that a step does not read them too early.
 //
-// A row that has changed in one of the kLateSteps steps before is read late, unless the rank that reads it has the value
-// in a slot in flight of its own. Each row of a step has an entry in a ring of steps; the place of a changed row
+// A row that has changed in one of the kLateSteps steps before is read late, unless the rank that reads it has the value in
+// its own write-back buffer. Each row of a step has an entry in a ring of steps; the place of a changed row
 // (row_cells.h) is that of its entry, until its step is long ago.
 #pragma once
 
@@ -19,8 +19,8 @@ class RecentChanges {
  public:
   static constexpr std::int64_t kSteps = kLateSteps + 1;  // of the ring: one is being planned
 
-  // Places [first_place, first_place + ranks * kSteps * max_rows); ranks may be 0. A value is in its slot for in_flight
-  // steps, kLateSteps - 1 at most.
+  // Places [first_place, first_place + ranks * kSteps * max_rows); ranks may be 0. A value is in its slot for
+  // buffer_steps steps, kLateSteps - 1 at most.
   RecentChanges(std::int64_t first_place, int ranks, std::int64_t max_rows, std::int64_t in_flight)
       : first_place_(static_cast<std::int32_t>(first_place)),
         max_rows_(max_rows),
@@ -46,7 +46,7 @@ class RecentChanges {
   }
 
   // When all rows of the step have been found: it changes `row`, whose place is that of the list's `index`, and leaves
-  // the value in the rank's `slot`, or at home.
+  // the value in the rank's `slot`, or in its host row.
   void set(std::int64_t step, int rank, std::int64_t index, std::int64_t row, std::int32_t slot = kFromHost) {
     const auto at = static_cast<std::size_t>(entry(step, rank) + index);
     row_[at] = row;

@@ -24,8 +24,8 @@ class RowCells {
   static std::int64_t bytes_of(std::int64_t rows, int ranks) { return rows * (1 + ranks) * std::int64_t{4}; }
   void prefetch(std::int64_t row) const { __builtin_prefetch(&words_[at(row)], 1); }
 
-  // A cache slot, or the slot behind the cache where the row's value waits on its way home (in_flight_slots.h), or
-  // kFromHost; of ranks that meet, also an entry of recent_changes.h.
+  // A cache slot, or the slot of the row's value in the write-back buffer (write_back_buffer.h), or kFromHost; with
+  // in-step synchronisation also an entry of recent_changes.h.
   std::int32_t& place(std::int64_t row) { return words_[at(row)]; }
 
   // A step of the rank uses the row. Returns how many have, with this one; 65535 at most.

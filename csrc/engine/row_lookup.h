@@ -34,7 +34,8 @@ class RowLookup {
         step_(step) {}
 
   // The rows [begin, end) of the list, without a branch on the data, which nobody could predict: their source is where
-  // they are. What is not cached will be in the step's slots in flight, if there are any, unless a cache takes it in.
+  // they are. What is not cached will be in the step's slots of the write-back buffer, if there are any,
+  // unless a cache admits it.
   // counts: of uses by the list's rank; nullptr if nobody wants to know.
   void locate(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank, std::int32_t* source,
               std::int32_t* counts, LocatedRows& located) const {
@@ -89,7 +90,7 @@ class RowLookup {
     located.shared.resize(shared);
   }
 
-  // Leaves in `missed` the rows that a policy which keeps rows for good may take in.
+  // Leaves in `missed` the rows that a policy which keeps rows for good may admit.
   void only_wanted(const std::int64_t* rows, const CachePolicy& policy, LocatedRows& located) const {
     std::size_t wanted = 0;
     const std::size_t missed = located.missed.size();
@@ -103,7 +104,7 @@ class RowLookup {
     located.missed.resize(wanted);
   }
 
-  // Plans the range for a rank alone who stores rows that no cache has into their host rows, as if its cache took none in.
+  // Plans the range for a rank alone who stores rows that no cache has into their host rows, as if its cache admitted none.
   void plan_as_found(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const std::int32_t* source,
                      RowDestination* leave, std::int64_t* target) const {
     for (std::int64_t i = begin; i < end; ++i) {

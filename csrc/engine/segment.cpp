@@ -40,7 +40,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.max_rows_per_step >= 1, "max_rows_per_step must be at least one.");
   require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
   require(config.staging_bytes >= 0 && config.poll_microseconds >= 0, "Sizes and times are not negative.");
-  require(config.in_flight_steps >= 0, "The number of steps in flight is not negative.");
+  require(config.in_flight_steps >= 0, "The number of write-back steps is not negative.");
   require(config.planner_threads >= 0, "The number of the planner's threads is not negative.");
   const bool one_plan = config.same_steps && config.ranks > 1;
   require(config.caches.empty() || static_cast<int>(config.caches.size()) == (one_plan ? 1 : config.ranks),
@@ -54,7 +54,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.entries = config.entries;
   shape.mode = config.mode;
   require(!shape.meets() || config.in_flight_steps < kLateSteps,
-          "Ranks that meet store values into host rows after three steps at the latest.");
+          "In-step synchronisation stores values into host rows after three steps at the latest.");
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
   shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
   shape.layout = config.layout;
@@ -64,7 +64,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.poll_microseconds = config.poll_microseconds;
   shape.keeps_reused = config.keeps_reused && shape.plans == 1 && shape.in_flight_steps > 0;
   shape.evicts_in_flight = config.evicts_in_flight && shape.plans == 1 && shape.in_flight_steps > 0 && !config.caches.empty();
-  // A drain looks at the plans of the last steps, too, whose values may have stayed in flight.
+  // A drain looks at the plans of the last steps, too, whose values may have stayed in the write-back buffer.
   shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.in_flight_steps : 0);
   shape.block_ring = 4 * shape.window;
   const bool stages = !shape.reads_follow_stores() || shape.meets();
@@ -80,7 +80,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
     }
   const std::int64_t more = (shape.meets() ? kLateSteps + 1 : shape.in_flight_steps) * shape.max_rows;
   require(shape.plans * (slots + 1 + more) <= std::numeric_limits<std::int32_t>::max(),
-          "The caches and the slots for values in flight have at most 2^31 - 1 slots.");
+          "The caches and the write-back buffers have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
   const std::int64_t asked = shape.evicts_in_flight ? 0 : std::min(slots, 2 * shape.plans * shape.max_rows);

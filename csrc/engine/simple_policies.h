@@ -11,7 +11,7 @@
 
 namespace frugal {
 
-// A fixed set of rows, each with its own slot: taken in when first used, never evicted.
+// A fixed set of rows, each with its own slot: admitted when first used, never evicted.
 class StaticHotSet final : public CachePolicy {
  public:
   // rows: distinct.

@@ -8,7 +8,7 @@
 
 namespace frugal {
 
-// Whether row i of a plan stays in a slot of values in flight. Without a branch on the data.
+// Whether row i of a plan stays in the write-back buffer. Without a branch on the data.
 inline bool stays_in_flight(const StepPlan& plan, std::size_t i, std::int64_t cache_slots) {
   return (plan.leave[i] == RowDestination::kCache) & (plan.target[i] > cache_slots);
 }
@@ -18,8 +18,8 @@ inline bool is_hit(const StepPlan& plan, std::size_t i, std::int32_t cache_slots
   return (plan.source[i] >= 0) & (plan.source[i] < cache_slots);
 }
 
-// Of its rows those that are read in the cache, and in slots of values in flight; that stay on the device, and of them
-// those in such slots; that leave as gradients; and rows that it puts out of the cache.
+// Of its rows those that are read in the cache, and in the write-back buffer; that stay on the device, and of them
+// those in the buffer; that leave as gradients; and rows that it evicts from the cache.
 struct StepCounts {
   std::int64_t hits, in_flight, kept, staying, gradients, evicted;
 

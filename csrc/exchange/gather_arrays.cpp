@@ -9,7 +9,7 @@ void check_room(const HostExchange& exchange, std::span<const GatheredArray> arr
   std::int64_t floats = 0;
   for (const GatheredArray& array : arrays) floats += array.room();
   if (floats > exchange.floats().scores)
-    throw std::invalid_argument("the exchange has too little room for what a rank puts out");
+    throw std::invalid_argument("the exchange has too little room for what a rank publishes");
 }
 
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays) {

@@ -1,6 +1,6 @@
-// Arrays of which each rank has a row, and all ranks want all rows: an all-gather, by two meetings of an exchange.
+// Arrays of which each rank has a row, and all ranks want all rows: an all-gather, by two collectives of an exchange.
 //
-// The first one says that all have taken what was put out before, so that one region serves every step; then each puts out
+// The first one says that all have read what was published before, so that one region serves every step; then each publishes
 // its rows, one behind the other; after the second one each takes those of the others. cuda/gather_arrays.h is the twin on
 // devices.
 #pragma once
@@ -26,7 +26,7 @@ struct GatheredArray {
 void check_room(const HostExchange& exchange, std::span<const GatheredArray> arrays);
 
 // Each rank's own row of each array is there; gets all others'. False if somebody has failed: others' rows are then what
-// this rank put out itself, so that numbers of rows among them still are such. (On a device, what was put out last.)
+// this rank published itself, so that numbers of rows among them still are such. (On a device, what was published last.)
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays);
 
 }  // namespace frugal

@@ -1,6 +1,6 @@
-// The exchange: where ranks that own columns of the same rows meet inside a step.
+// The exchange: the collectives inside a step of ranks that own columns of the same rows.
 //
-// There are three meetings in a step, each with a region of its own:
+// There are three collectives in a step, each with a region of its own:
 //
 //   kScores:  each rank has a part, its raw scores of all positives; the owner of a share (exchange/share.h) reads that
 //             share of all parts and adds it up.
@@ -9,12 +9,12 @@
 //
 // The rules:
 //
-//   1. A rank writes to a region, and then, with release order, says in its word how many meetings it has come to.
+//   1. A rank writes to a region, and then, with release order, says in its word how many collectives it has entered.
 //   2. It reads what another rank has written only once that one's word, read with acquire order, has the number of the
-//      running meeting.
-//   3. Who comes to a meeting has read what it reads of the one before. So a region is free again after the next
-//      meeting, and no region serves two meetings in a row.
-//   4. Parts are added in the order of ranks, whatever the order in which they arrive.
+//        running collective.
+//   3. A rank that enters a collective has read what it reads of the one before. So a region is free again after the
+//        next collective, and no region serves two collectives in a row.
+//   4. Parts are added in the order of ranks, whatever the order in which they are written.
 //   5. Once somebody has failed nobody waits any more; results are then worthless, and whoever uses them asks first.
 //
 // Here the ranks are threads or processes and the regions lie in memory that they share; cuda/exchange_kernels.h is the
@@ -51,8 +51,8 @@ struct ExchangeFloats {
 // Mistakes that a test can make on purpose, to see that it would find them, and where it can make a rank slow.
 struct ExchangeRules {
   static constexpr int kEverywhere = -2;
-  int careless = -1;          // the region at whose meetings, or kEverywhere, the last one of the others is not awaited
-  bool regions_apart = true;  // else all meetings use the same memory
+  int careless = -1;          // the region in whose collectives, or kEverywhere, the last one of the others is not awaited
+  bool regions_apart = true;  // else all collectives use the same memory
   bool in_rank_order = true;  // else own part first
   void (*before_reading)(int rank) = nullptr;
 };
@@ -74,7 +74,7 @@ class HostExchange {
   // Where a rank's part of a region begins; kWeights has one for all.
   float* part(ExchangeRegion region, int rank);
 
-  // The meetings of a step, in their order. Throw std::invalid_argument for more floats than a region has.
+  // The collectives of a step, in their order. Throw std::invalid_argument for more floats than a region has.
   //
   // values: `rows` records of `width` floats, then `common` floats. The records of this rank's share and the common
   // floats become sums over ranks.
@@ -84,9 +84,9 @@ class HostExchange {
   // values[i] = (sum over ranks of values[i]) / ranks.
   void average(float* values, std::int64_t count);
 
-  // Meetings of another kind than a step's: kScores and kSquares take turns. Into next_part goes what this rank puts
-  // out; post says that it is there; await returns when all are, false if somebody has failed; then met_part is any
-  // rank's. meet is both, one behind the other.
+  // Barriers, other than a step's collectives: kScores and kSquares take turns. A rank writes into next_part and says
+  // with post that it has; await returns when all have, false if somebody has failed; then part_of is any rank's part.
+  // barrier is both, one after the other.
   float* next_part() { return part(turn(posted_), rank_); }
   void post();
   bool await() { return await(turn(posted_ - 1)); }

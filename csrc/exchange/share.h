@@ -7,7 +7,7 @@
 
 namespace frugal {
 
-// Of devices, and of ranks that have columns. Ranks of the CPU that only meet may be more.
+// Of devices, and of ranks that have columns. Ranks of the CPU that only synchronise may be more.
 inline constexpr int kMostRanks = 8, kMostHostRanks = 128;
 
 // Rows [first, end), those of rank r before those of r + 1. Shares are equal, but the last ones may be smaller.

@@ -60,8 +60,8 @@ void check_returns(const MemoryExtent& extent, const RowReturns& returns) {
   for (std::int64_t u = 0; u < returns.count; ++u) {
     if (returns.leave[u] != returns.wanted && !returns.evictions.has(u)) continue;
     const RowReturns::Way way = returns.of(u);
-    require(within(way.row, extent.host_rows), u, "returns to a row outside the table");
-    require(within(way.slot, extent.slots), u, "returns from a slot outside the cache");
+    require(within(way.row, extent.host_rows), u, "is written back to a row outside the table");
+    require(within(way.slot, extent.slots), u, "is written back from a slot outside the cache");
   }
 }
 
@@ -69,7 +69,7 @@ void check_evictions(const MemoryExtent& extent, const RowEvictions& evictions, 
                      std::int64_t count) {
   for (std::int64_t u = 0; u < count; ++u) {
     if (!evictions.has(u)) continue;
-    require(within(target[u], extent.slots), u, "puts out what lies outside the cache");
+    require(within(target[u], extent.slots), u, "evicts what lies outside the cache");
     require(within(evictions.slot(u), extent.slots), u, "puts a row aside outside the cache");
   }
 }

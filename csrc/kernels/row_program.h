@@ -90,7 +90,7 @@ struct RowWrites {
   FRUGAL_HOST_DEVICE bool pads(std::int64_t u) const { return used && u >= *used; }
 };
 
-// Rows that a step puts out of the cache (StepPlan::evicted), which wait in slots for values in flight.
+// Rows that a step evicts from the cache (StepPlan::evicted), which wait in the write-back buffer.
 struct RowEvictions {
   const std::int64_t* rows = nullptr;   // by the row that takes the place, -1: none; null: there are none at all
   const std::int64_t* first = nullptr;  // (1,) the slot of the first one
@@ -99,8 +99,8 @@ struct RowEvictions {
   FRUGAL_HOST_DEVICE std::int64_t slot(std::int64_t u) const { return *first + u; }
 };
 
-// Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so
-// (`wanted`: RowDestination::kInFlight or kHandedOver). With them go those that the step puts out.
+// Rows of a step whose records are copied from slots to their host rows: target is the slot of those that leave so
+// (`wanted`: RowDestination::kWriteBackBuffer or kPublishedBeforeSync). With them go those that the step evicts.
 struct RowReturns {
   const std::int64_t* rows;
   const RowDestination* leave;
@@ -110,7 +110,7 @@ struct RowReturns {
   RowEvictions evictions = {};
 
   struct Way {
-    std::int64_t row, slot;  // slot < 0: it does not go
+    std::int64_t row, slot;  // slot < 0: it is not written back
   };
   FRUGAL_HOST_DEVICE Way of(std::int64_t u) const {
     if (leave[u] == wanted) return {rows[u], target[u]};

@@ -2,7 +2,7 @@
 // ones.
 //
 // Such code uses nothing inline from the standard library: the linker keeps one copy of an inline function, and if that
-// were the AVX-512 one, an older processor would meet it.
+// were the AVX-512 one, an older processor would run it.
 #pragma once
 
 #ifdef __CUDACC__

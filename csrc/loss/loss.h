@@ -7,7 +7,7 @@
 //   pairwise:  mean_ij w_i l(s+_i - s-_ij)
 //   l(x) = softplus(-x) (Logsigmoid, Logistic and BCE are all this function) or max(0, margin - x) (Hinge)
 //   softmax:   mean_i w_i (log(e^s+_i + sum_j e^s-_ij) - s+_i), the cross-entropy of the positive among its negatives;
-//              with the chunk's own side among them, a positive does not meet itself. LibKGE's "kl" for sampled
+//              with the chunk's own side among them, a positive is not compared with itself. LibKGE's "kl" for sampled
 //              negatives (kge/util/loss.py), of which a step computes the side that it corrupts.
 // Regularization adds coefficient * sum |x|^norm over all rows that were read: each distinct entity among the positives
 // once, each negative and each edge's relation once per occurrence. Source: DGL-KE, dglke/models/pytorch/loss.py and

@@ -53,7 +53,7 @@ class MachineRows final : public StepRows {
  private:
   struct Step : StepUse {
     std::vector<std::int64_t> own;         // rows that this machine uses
-    std::vector<float> values, gradients;  // of rows that others own; that this machine hands over
+    std::vector<float> values, gradients;  // of rows that others own; that this machine sends
     std::vector<std::int64_t> value_at, gradient_at;   // by place among own: first float there, -1 for none
     std::vector<std::vector<float>> landed;            // by machine: gradients of this machine's rows
     std::vector<std::vector<std::int64_t>> landed_at;  // by machine, by place among its rows: first float there

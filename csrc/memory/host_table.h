@@ -1,4 +1,4 @@
-// The home of an embedding table: one mapping of host memory, rows a fixed distance apart.
+// An embedding table in one mapping of host memory, rows a fixed distance apart.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ class Rescal final : public Model {
     }
     return dot(query, corrupt_head ? x.head : x.tail, dim_);
   }
-  // Positive and negatives meet one query, so with q = query gradient + score gradient * corrupted entity the gradient
+  // Positive and negatives have one query, so with q = query gradient + score gradient * corrupted entity the gradient
   // by M is of rank one: q t^T for corrupted heads, h q^T for corrupted tails. Kept as the two vectors.
   void backward(const Triple& x, bool corrupt_head, float, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {

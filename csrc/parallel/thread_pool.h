@@ -1,6 +1,6 @@
 // A fixed set of threads for data-parallel loops.
 //
-// Our own instead of OpenMP because the extension must not meet a second OpenMP runtime inside PyTorch's process, and
+// Our own instead of OpenMP because the extension must not load a second OpenMP runtime inside PyTorch's process, and
 // because the thread sanitizer understands it. Work is split statically by index, so that a result that depends on the
 // split only through disjoint writes is the same for every number of threads.
 #pragma once

@@ -166,7 +166,7 @@ void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) con
   if (weight) batch.weight.resize(first + count);
   const auto negatives = static_cast<std::int64_t>(count) / chunk_size_ * config_.negatives;
   batch.negative.resize(first_negative + static_cast<std::size_t>(negatives));
-  draw_negatives(step, batch.negative.data() + first_negative, negatives);  // while the lines of the edges arrive
+  draw_negatives(step, batch.negative.data() + first_negative, negatives);  // while the lines of the edges are fetched
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t edge = scratch.edge[i];
     batch.head[first + i] = list_.head[edge];

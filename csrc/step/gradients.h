@@ -78,7 +78,7 @@ class PhaseClock {
 };
 
 // Ranks that each have some columns of all rows, as a pass sees them: each makes the raw scores of its columns for all
-// positives, and the losses of its share of the positives. HostExchange is where they meet; this one is alone.
+// positives, and the losses of its share of the positives. HostExchange has their collectives; this one is alone.
 class ColumnRanks {
  public:
   virtual ~ColumnRanks() = default;

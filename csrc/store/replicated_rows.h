@@ -49,7 +49,7 @@ class ReplicatedRows final : public SummedRows {
                  float learning_rate);
 
   void begin(std::int64_t step) override;
-  // Meets the other ranks. Throws EngineError with the sentence of the one that failed.
+  // Synchronises with the other ranks. Throws EngineError with the sentence of the one that failed.
   void end() override;
 
  private:

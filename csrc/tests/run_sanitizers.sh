@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds and runs the tests of threads, engine, batches, exchange and carried rows under the thread sanitizer and the
+# Builds and runs the tests of threads, engine, batches, exchange and owner transfer under the thread sanitizer and the
 # address sanitizer, and checks clang's thread-safety analysis. For CI: any report fails.
 # Usage: csrc/tests/run_sanitizers.sh [build folder] (default: build/sanitizers)
 set -eu

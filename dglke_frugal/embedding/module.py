@@ -44,9 +44,9 @@ class Embedding(nn.Module):
     """A table of num_embeddings rows of embedding_dim float32 in host memory, hot rows cached on the device.
 
     forward(ids), int64 or int32 of any shape, gives the rows (*ids.shape, embedding_dim). Rows are no parameters: each
-    lookup's gradient updates them when it arrives in `backward`, by `optimizer`. The gradients of an id that occurs
+    lookup's gradient updates them when it comes in `backward`, by `optimizer`. The gradients of an id that occurs
     several times in a lookup are added, in the order of the flattened ids beginning with 0, and the row moves once.
-    Two lookups before a backward both see the rows as they were, and each updates them when its gradient arrives.
+    Two lookups before a backward both see the rows as they were, and each updates them when its gradient comes.
     Under torch.no_grad() ids are only read.
 
     Results do not depend on `cache`, prefetching, threads or device, to the bit: they are those of a plain table.
@@ -275,7 +275,7 @@ class Embedding(nn.Module):
     @property
     def learning_rate(self) -> float:
         """Of the optimizer, and so of all tables that have the same one; may be set between steps, and counts for
-        gradients that arrive afterwards."""
+        gradients that come afterwards."""
         return self._table.optimizer.lr
 
     @learning_rate.setter
@@ -325,7 +325,7 @@ class Embedding(nn.Module):
 
     @one_thread_at_a_time
     def close(self) -> None:
-        """Bring every update home and stop what runs in the background; the module may still be used."""
+        """Write every update to the host table and stop what runs in the background; the module may still be used."""
         self._table.close()
 
     @property
@@ -408,7 +408,7 @@ class Embedding(nn.Module):
         return values, ticket, request
 
     def _receive(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> None:
-        """A lookup's gradient (m, dim) has arrived."""
+        """Update with a lookup's gradient (m, dim)."""
         table = self._table
         with table.alone:
             if not self._handle.requires_grad:

@@ -72,7 +72,7 @@ class _Lost:
 
 
 class Ticket:
-    """A lookup that has been read, until its gradient arrives.
+    """A lookup that has been read, until its gradient comes.
 
     Attributes:
         request: its ids.
@@ -95,7 +95,7 @@ class Table:
 
     A lookup whose gradient is the next thing to happen is one step: its rows are read and updated while nothing else
     is. Anything in between, another lookup or a read of other rows, ends the step without an update; the gradient is
-    then an update of its own when it arrives. Either way it changes what the rows are at that moment.
+    then an update of its own when it comes. Either way it changes what the rows are at that moment.
 
     One thread at a time may use it, inside of `with table.alone`.
 
@@ -247,7 +247,7 @@ class Table:
     def discard_prefetched(self) -> None:
         """Forget the lookups to come."""
         self._close_step()
-        while self._announced:  # the executor expects them: they run, and nothing changes
+        while self._announced:  # the executor waits for them: they run, and nothing changes
             self._announced -= 1
             self._executor.begin(self._pending.popleft())
             self._skip()
@@ -288,7 +288,7 @@ class Table:
         return ticket is self._open
 
     def update(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
-        """The gradient of a lookup has arrived: see Executor.update."""
+        """Update with the gradient of a lookup: see Executor.update."""
         if ticket is self._open:
             self._open = None
             self.optimizer.next_update(self.rule)
@@ -345,7 +345,7 @@ class Table:
         return self._executor.statistics() if self._executor is not None else None
 
     def close(self) -> None:
-        """Bring every update home and stop what runs in the background. The table may still be used by one process;
+        """Write every update to the host table and stop what runs in the background. The table may still be used by one process;
         several ranks close together, after which it can be read."""
         if self._executor is not None:
             if self._config.ranks > 1:
@@ -356,7 +356,7 @@ class Table:
         self._pending.clear()
 
     def stop(self) -> None:
-        """Stop what runs in the background. What has not been brought home is lost."""
+        """Stop what runs in the background. Updates that are not in the host table are lost."""
         if self._executor is not None:
             executor, self._executor, self._announced = self._executor, None, 0
             executor.close()
@@ -411,7 +411,7 @@ class Table:
         self._executor.skip()
 
     def _restart(self, keep_pending: bool = True) -> None:
-        """Bring everything home, and begin with an empty cache."""
+        """Write everything to the host table, and begin with an empty cache."""
         self.check_alone("this")
         if self._executor is not None:
             self.drain()

@@ -83,8 +83,8 @@ class Queries:
     """Queries of one side and the true triples that ask them, several of which may share a query.
 
     Attributes:
-        vectors: (q, dim) float32, as candidates meet them.
-        true_vectors: the same as the true triple meets them; usually `vectors` itself.
+        vectors: (q, dim) float32, as candidates are scored with them.
+        true_vectors: the same for the true triple; usually `vectors` itself.
         asked_by: (n,) ascending query of each true triple.
         true_rows: (n, dim) float32 row of the true entity of each triple.
         excluded: per query, the candidates that never count (ascending row ids of the candidate table).
@@ -123,7 +123,7 @@ def compare(
         model: names the operation and the scores.
         queries: see Queries.
         table: the candidate rows.
-        candidates: (groups, k) int64 row ids; queries g * group .. (g + 1) * group - 1 meet list g. CPU only.
+        candidates: (groups, k) int64 row ids; queries g * group .. (g + 1) * group - 1 have list g. CPU only.
         group: how many consecutive queries share a list.
 
     Raises:
@@ -347,7 +347,7 @@ def rank_against_all(
 
 
 def query_vectors(model: EmbeddingModel, side: str, entities: np.ndarray, relations: np.ndarray):
-    """Query vectors as candidates meet them, and as the true triple does (the same array where they are equal)."""
+    """Query vectors for candidates, and for the true triple (the same array where they are equal)."""
     vectors = model.queries(side, entities, relations)
     if side == TAIL and model.compares_two_formulas:
         return model.queries(side, entities, relations, as_negative=True), vectors

@@ -179,7 +179,7 @@ def _best_of_list(model, heads, relations, tails, k, score, known):
 
 
 def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, search, answers) -> ScoredTriples:
-    """`pairs` number the combinations of `stays` and `relations`; each meets all of `moves`."""
+    """`pairs` number the combinations of `stays` and `relations`; each is scored with all of `moves`."""
     pair_relations = relations[pairs % len(relations)]
     found = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     order = np.argsort(pair_relations, kind="stable") if model.projects else np.arange(len(pairs))

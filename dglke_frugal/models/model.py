@@ -61,7 +61,7 @@ class Model:
         return self.matrices == "projection"
 
     def queries(self, corrupt_head: bool, fixed: Any, relation: Any, embedding_range: float) -> Any:
-        """What meets candidates for the head, or the tail: (n, dim of a candidate row) float32, for ranking.
+        """The query for candidates of the head, or the tail: (n, dim of a candidate row) float32, for ranking.
 
         fixed (n, entity dim), relation (n, relation dim): numpy float32. With matrices: see `queries_of`.
         """

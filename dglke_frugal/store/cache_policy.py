@@ -1,4 +1,4 @@
-"""Which rows a cache takes in and gives up: the policies of `--cache_policy`, by name."""
+"""Which rows a cache admits and evicts: the policies of `--cache_policy`, by name."""
 from __future__ import annotations
 
 from typing import Optional, Sequence

@@ -1,8 +1,8 @@
-"""Rows of which each of several ranks trains some columns, and which the ranks carry over the bus for each other.
+"""Rows of which each of several ranks trains some columns, and which one rank, the row's owner, moves over the bus.
 
-All ranks move the same rows in the same steps, each with a plan of the same slots. Each row is carried by one rank: this
-fetches all columns and stores them into the records of the ranks that have them, and takes them home from the ranks'
-slots. What waits for what is in csrc/carried/carried_rows.h.
+All ranks use the same rows in the same steps, each with a plan of the same slots. A row's owner reads all columns
+from the host, stores them into the records of the ranks that train them, and writes the new values from the ranks'
+slots to the host. The order of these transfers is in csrc/carried/owner_transfer.h.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CarriedRows(DirectWriteRows):
         records = first + slots * self.stride * FLOAT
         count = SHAPES * STEPS_ON_DEVICE
         self._buffer = peer_buffer(records + count * self._most * self.record_stride * FLOAT, self.device,
-                                   "rows that GPUs hand each other")
+                                   "rows that GPUs send each other")
         floats = self._buffer.memory.view(torch.float32)
         self._records = floats[records // FLOAT :].view(count, self._most, self.record_stride)
         return floats[first // FLOAT :][: slots * self.stride].view(slots, self.stride)
@@ -69,7 +69,7 @@ class CarriedRows(DirectWriteRows):
         return self._records[self._made % len(self._records), :count]
 
     def _memory(self):
-        return self.cache, self.cache, None  # no kernel but the carrier's goes to the host
+        return self.cache, self.cache, None  # only the owner's kernels read host rows
 
     def _arrive(self, plan, records):
         return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,

@@ -1,4 +1,4 @@
-"""A CUDA device as steps compute on it: its streams, points in them, and work that becomes CUDA graphs."""
+"""A CUDA device as steps compute on it: its streams, their events, and work that becomes CUDA graphs."""
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +28,7 @@ class _CudaEvent(Event):
 
 
 class Stream:
-    """One order of work of a CUDA device, and points in it.
+    """One order of work of a CUDA device, and its events.
 
     Attributes:
         torch: the torch.cuda.Stream.
@@ -44,16 +44,16 @@ class Stream:
 
     @property
     def last(self) -> Event:
-        """The point that was recorded last."""
+        """The event that was recorded last."""
         return self._events[0]
 
     def hold(self, event: Event) -> None:
-        """What comes after this waits for the event."""
+        """Work that the stream gets from now on waits for the event."""
         event.event.hold(self.number)
 
     def record(self, point: Optional[Event] = None) -> Event:
-        """`point` is behind all so far; or one of the stream's own, of which one older than EVENTS others stands for a
-        later one: what waits for it waits longer."""
+        """Record `event` after all work so far, or else one of the stream's own EVENTS, which are used in turn: a wait
+        for an older one waits longer than it needs to."""
         if point is None:
             self._events.rotate()
             point = self._events[0]
@@ -62,7 +62,7 @@ class Stream:
 
 
 class CudaDevice(Device):
-    """One CUDA device and its streams: of submitted work, of arrivals and of departures."""
+    """One CUDA device and its streams: of submitted work, of prefetches and of write-backs."""
 
     _make_stream = Stream
 
@@ -80,8 +80,8 @@ class CudaDevice(Device):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
-        # Few blocks, as arrivals and departures have, go before what fills the device for long, and short kernels before
-        # branches that do.
+        # Small transfer kernels are scheduled before kernels that fill the device, and the kernels of submitted work
+        # before those of side streams that fill it.
         self._stream = self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1))
         self._arrivals, self._departures = (
             self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)) for _ in range(2))
@@ -124,8 +124,8 @@ class CudaDevice(Device):
 
     def _beside_work(self, stream: "Stream", work: Callable[[], None], after: Optional[Event],
                      point: Optional[Event] = None) -> Event:
-        """On the stream of one way over the bus, which torch need not know of: such work takes it as a number. Returns
-        `point`, or one of the stream's own, behind it."""
+        """Enqueue work on the stream of one direction of the bus, which torch need not know of: such work takes it as a
+        number. Returns the event that is recorded after it: `event`, or one of the stream's own."""
         if after is not None:
             stream.hold(after)
         self.stream = stream.number
@@ -206,7 +206,7 @@ class CudaDevice(Device):
         self.submit(repeated if self._graphs else lambda: self._in_order(repeated))
 
     def _in_order(self, repeated: Repeated) -> None:
-        """In submitted work: with its points, which are part of a graph that is captured."""
+        """In submitted work: with its events, which become part of a graph that is captured."""
         if repeated.expects is not None:
             self._stream.hold(repeated.expects)
         repeated.work()
@@ -239,11 +239,11 @@ def _no_garbage_collection():
 
 
 class _CudaBranch(Branch):
-    """On a stream that all have in common; where work is captured, a branch of its graph."""
+    """On a stream that all side streams of a kind share; where work is captured, it becomes part of the graph."""
 
     def __init__(self, device: CudaDevice, stream: torch.cuda.Stream, beside: torch.cuda.Stream):
         self._device, self._stream, self._beside = device, stream, beside
-        self._done: Optional[torch.cuda.Event] = None  # behind what has run; other branches may follow there
+        self._done: Optional[torch.cuda.Event] = None  # after this one's work; other work may follow
         beside.wait_stream(stream)
 
     def run(self, work):

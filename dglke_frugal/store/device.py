@@ -1,9 +1,9 @@
 """Where a step computes: memory, transfers and the order of work of one device. Importing this module imports torch.
 
-Work is submitted and runs later, in the order of submission. Beside it, and beside each other because a bus carries
-both ways at once, run arrivals and departures, each in an order of their own. The CPU is a device too: its memory is a
-second buffer in host memory and its work runs at once, so that everything but the bus is the same code. GPUs are in
-cuda_device.py.
+Work is submitted and runs later, in the order of submission. Prefetches and write-backs run at the same time, each
+kind in an order of its own, because the bus transfers both ways at once. The CPU is a device too: its memory is a
+second buffer in host memory and its work runs at once, so that everything but the bus is the same code. GPUs are
+in cuda_device.py.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_op() -> None:
 
 
 class Event:
-    """A point in a device's order of work."""
+    """A position in a device's order of work."""
 
     def wait(self) -> None:
         """Return when all work before the event is done. Raises what went wrong in it."""
@@ -38,7 +38,7 @@ class Repeated:
 
     Attributes:
         work: to be run.
-        expects, marks: points that it waits for, and that it records when it is done; or None.
+        waits_for, records: the event that the work waits for, and the event that it records when it is done; or None.
     """
 
     def __init__(self, work: Callable[[], None], expects: Optional[Event] = None, marks: Optional[Event] = None):
@@ -49,14 +49,14 @@ class Repeated:
 
 
 class Branch:
-    """Part of submitted work that waits for nothing of the rest; on the CPU it runs at once."""
+    """A stream for a part of submitted work that the rest need not wait for; on the CPU that part runs at once."""
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run `work`, which only enqueues, behind what has been run in this branch before."""
+        """Run `work`, which only enqueues, after what has been run on this side stream before."""
         work()
 
     def join(self) -> None:
-        """What follows in the submitted work comes behind the branch."""
+        """Submitted work that follows waits for the side stream."""
 
 
 class Device:
@@ -75,35 +75,35 @@ class Device:
     waited_seconds = 0.0
 
     def submit(self, work: Callable[[], None], after: Optional[Event] = None) -> None:
-        """Run `work`, which only enqueues, behind all work and arrivals before it, and `after`."""
+        """Run `work`, which only enqueues, after all work and prefetches before it, and after `after`."""
         work()
 
     def make_point(self) -> Event:
-        """An event that arrivals and repeated work record again and again. What waits for it waits for what it stood for
-        when that was asked for."""
+        """An event that prefetches and repeated work record repeatedly. A wait refers to the latest record at the time of
+        the call."""
         return Event()
 
     def arrive(self, work: Callable[[], None], after: Optional[Event] = None, point: Optional[Event] = None) -> Event:
-        """Run `work`, which only enqueues copies and kernels that take `stream`, behind all arrivals before it and
-        `after`.
+        """Run `work`, which only enqueues copies and kernels that take `stream`, after all prefetches before
+        it and after `after`.
 
-        What is submitted later comes after it; with a point of make_point only what expects that. Returns the point
-        behind it.
+        Work that is submitted later waits for the prefetch; with an event of make_event only work that waits for that
+        event does. Returns the event that the prefetch records.
         """
         work()
         return Event()
 
     def depart(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
-        """Run `work`, which only enqueues such as well, behind all departures, and all work before it or, if that is
-        given, `after`.
+        """Run `work`, which only enqueues copies and kernels, after all write-backs before it and after all work before it or,
+        if that is given, after `after`.
 
-        Nothing comes after it but what waits for the event that is returned: the point behind all of that.
+        Only work that waits for the returned event, which the write-back records, runs after it.
         """
         work()
         return Event()
 
     def record(self) -> Event:
-        """The point behind everything submitted so far, and so behind all arrivals."""
+        """An event after everything submitted so far, and so after all prefetches."""
         return Event()
 
     def wait_for(self, event: Event) -> None:
@@ -113,8 +113,8 @@ class Device:
         self.waited_seconds += time.perf_counter() - began
 
     def branch(self, fills_device: bool = False) -> "Branch":
-        """In submitted work: what is run in it comes behind all work so far, and beside what follows until it joins, which
-        goes first if the branch fills the device."""
+        """In submitted work: a stream whose work runs after all work so far, and at the same time as the work that
+        follows until it joins, which has priority if the side stream fills the device."""
         return Branch()
 
     def idle(self) -> bool:
@@ -125,7 +125,7 @@ class Device:
         """Raise what went wrong in submitted work, as far as it is known; never waits."""
 
     def synchronize(self) -> None:
-        """Wait for all work, arrivals and departures."""
+        """Wait for all work, prefetches and write-backs."""
         self.depart(no_op).wait()
 
     def zeros(self, *shape: int, dtype=np.float32) -> torch.Tensor:

@@ -76,7 +76,7 @@ class _Turn:
         work: what a step does with its rows there (PreparedStep).
         records: of the rows.
         sums: of their gradients.
-        arrived: behind what came here last.
+        prefetched: the event after the last prefetch.
         packed: pinned memory that its lookup came from, None at first.
     """
 

@@ -19,7 +19,7 @@ from .half_embeddings import Rounding
 from .plan_kernels import FROM_HOST, TO_HOST_ROW
 from .stalls import Stalls
 
-STEPS_ON_DEVICE = _native.STEPS_ON_DEVICE  # one arrives, one computes, one departs
+STEPS_ON_DEVICE = _native.STEPS_ON_DEVICE  # one is prefetched, one computes, one is written back
 BYTES_PER_COPY = 4 << 20  # of rows that are uploaded or downloaded together
 NO_OCCURRENCES = np.empty(0, np.int32)
 
@@ -27,7 +27,7 @@ NO_OCCURRENCES = np.empty(0, np.int32)
 class Plan(NamedTuple):
     """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
     (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. evicted (n,) int64
-    and first_in_flight (1,) int64: the rows that the step puts out of a cache, and where they wait, if they leave with it.
+    and first_in_flight (1,) int64: the rows that the step evicts from a cache, and their first slot, if it writes them back.
     Arrays of the host or tensors of a device.
     """
 
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 
 class PlanMemory(NamedTuple):
-    """Where plans arrive on the device, one at a time: memory (bytes,) uint8, and its arrays, which are as long as any
+    """Memory on the device for one plan at a time: memory (bytes,) uint8, and its arrays, which are as long as any
     step's."""
 
     memory: torch.Tensor
@@ -61,8 +61,8 @@ Prepared = Sequence[Callable[[int, int], None]]
 class PreparedStep(NamedTuple):
     """What steps of different lengths do with their rows, at the same addresses each time.
 
-    arrive: with the arrival. gather: before the records are read. update: each row once, from the sum of its gradients.
-    depart: with the departure.
+    prefetch: before the computation. gather: before the records are read. update: each row once, from the sum of
+    its gradients. write_back: after the computation.
     """
 
     arrive: Prepared
@@ -80,9 +80,9 @@ def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]])
 class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    For each step, in order: announce (any time ahead, within the lookahead), begin, final_plan; the arrival of that
-    and of what `arrival` brings, after the departure of the step STEPS_ON_DEVICE before it; wait; gather, update and
-    publish in submitted work; the step's departure; leave with the event behind that, and end.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, final_plan; the prefetch of that plan and
+    of the rows, after the write-back of the step STEPS_ON_DEVICE before it; wait; gather, update and publish in
+    submitted work; the step's write-back; leave with the event after that, and end.
 
     Attributes:
         dim: floats that an embedding takes where rows lie, which of halves are half as many as it has elements.
@@ -95,7 +95,7 @@ class DeviceRows:
         row_table: where rows lie, as the row kernels take it.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
-        hands_over: whether `hand_over` does anything.
+        publishes_before_sync: whether `publish_before_sync` does anything.
         replicated: whether every rank has all rows, so that `update` and `receive` wait for nothing of other tables.
     """
 
@@ -150,30 +150,31 @@ class DeviceRows:
         raise NotImplementedError
 
     def final_plan(self) -> torch.Tensor:
-        """What arrives in that memory for the running step, once: (bytes,) uint8 that the device may copy until the
-        step has departed."""
+        """The running step's plan for that memory, once: (bytes,) uint8 that the device may copy until the step is
+        written back."""
         raise NotImplementedError
 
     def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
-        """Work that brings to the device what can come before `gather`; `plan` and records as there."""
+        """Work that copies the rows to the device that can be read before `gather`; `plan` and records as there."""
         return self._all(self._arrive(plan, records), plan)
 
     def whole_arrival(self, block: torch.Tensor, memory: PlanMemory, plan: Plan,
                       records: torch.Tensor) -> Optional[Callable[[int], Callable[[], None]]]:
-        """`arrival` and the coming of the step's block (bytes,) uint8 and of its final plan as one kernel: what takes the
-        address of the running step's packed block, once for each step, and returns that work. None where it takes
-        several."""
+        """`prefetch` of the rows, of the step's block (bytes,) uint8 and of its final plan by one kernel: a function
+        that takes the address of the running step's packed block, once for each step, and returns that work. None
+        where it takes several kernels."""
         return None
 
     def departure(self, plan: Plan) -> Callable[[], None]:
-        """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
+        """Work that writes rows to the host which need not be written in `update`; `plan` in device memory."""
         return self._all(self._depart(plan), plan)
 
     def hand_over(self, plan: Plan) -> None:
-        """When the running step is submitted, before its departure: submit what other ranks wait for behind it."""
+        """When the running step is submitted, before its write-back: write the rows to the host that other ranks
+        read in the next step."""
 
     def leave(self, departed: Event) -> None:
-        """The point behind the running step's departure."""
+        """The running step's write-back ends with this event."""
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
         """records[u] (n, record_stride) = the record of row u; `plan` in device memory."""
@@ -197,8 +198,8 @@ class DeviceRows:
 
     def prepare(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
                 update: _native.SummedUpdate) -> PreparedStep:
-        """`arrival`, `gather`, an update from the sums (n, dim) of the gradients of each row with `publish`, and
-        `departure`, for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
+        """`prefetch`, `gather`, an update from the sums (n, dim) of the gradients of each row with `publish`, and
+        `write_back`, for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
         where = self._complete(plan)
         from_sums = prepare_update(self.row_table, where.leave, where.target, records, sums, update)
         return PreparedStep(self._arrive(plan, records), self._gather(plan, records),
@@ -238,7 +239,7 @@ class DeviceRows:
         return plan
 
     def end(self) -> None:
-        """The step has been enqueued from its arrival to its departure."""
+        """The step has been enqueued from its prefetch to its write-back."""
         raise NotImplementedError
 
     def drain(self) -> None:

@@ -139,7 +139,7 @@ class EngineRows(DeviceRows):
         self._port.note_write_backs(count)
 
     def _writing_back(self) -> Callable[[torch.Tensor], None]:
-        """What brings write-backs ahead of the running step, as their bytes, to where they are wanted."""
+        """A function that copies evicted rows (WRITE_BACK records as bytes) to their targets before the running step."""
         return lambda listed: write_back_rows(self.row_table, listed, self.device.stream)
 
     def _publish(self, plan):
@@ -154,9 +154,9 @@ class EngineRows(DeviceRows):
 class DirectWriteRows(EngineRows):
     """Where one rank stores values into host rows itself: they are read and written beside the computation.
 
-    A step leaves its values in slots on the device (csrc/engine/in_flight_slots.h). They go home while the next step
-    computes and the one after that arrives, both of which find what they need of them in those slots, as their plans
-    say; their other host rows are at home by then.
+    A step leaves its values in a write-back buffer on the device (csrc/engine/write_back_buffer.h). They are written
+    to the host while the next step computes and the one after that is prefetched. Both steps read the values that
+    they need from the buffer, as their plans say; all other host rows are up to date by then.
     """
 
     _read_by_kernels = "cache"
@@ -167,7 +167,7 @@ class DirectWriteRows(EngineRows):
         self._departed_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
         self._plans = PlansAhead(port, self._cell, device)
-        self._turn = device.zeros(1, dtype=np.int32)  # of the kernel that brings rows home
+        self._turn = device.zeros(1, dtype=np.int32)  # of the write-back kernel
 
     def _arrive(self, plan, records):
         return super()._gather(plan, records, "host", self._crossing())
@@ -188,11 +188,11 @@ class DirectWriteRows(EngineRows):
         gather = super()._gather(plan, records, part)
         if plan.evicted is None:
             return gather
-        # Behind it, since it still reads what the slots for values in flight have had.
+        # After the gather, which still reads the old values of the write-back buffer.
         return [*gather, prepare_set_aside(self.row_table, plan.target, plan.evicted, plan.first_in_flight)]
 
     def _publish(self, plan):
-        return ()  # with the departure
+        return ()  # the write-back does it
 
     def _depart(self, plan):
         if self._is_cuda:
@@ -205,7 +205,7 @@ class DirectWriteRows(EngineRows):
         return "small_table" if self.table.records.nbytes <= SMALL_TABLE else "bus"
 
     def _return(self, plan, wanted, crossing, *publication):
-        """A kernel that brings home the rows of the plan that leave as `wanted`."""
+        """A kernel that writes the rows of the plan to the host that leave as `wanted`."""
         return prepare_return(self.row_table, plan.rows, plan.leave, plan.target, crossing, wanted, *publication,
                               evicted=plan.evicted, first_in_flight=plan.first_in_flight)
 
@@ -217,7 +217,7 @@ class DirectWriteRows(EngineRows):
         super().leave(departed)
 
     def _serve(self, write_backs):
-        """The last step's departure may be on its way: rows that left with it have not been cached since."""
+        """The last step's write-back need not have ended: its rows have not been cached since."""
         super()._serve(write_backs, after=self._departed_before)
         self.device.arrive(no_op, after=self.device.record())  # the rows are read behind it
 

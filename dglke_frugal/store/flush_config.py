@@ -21,13 +21,12 @@ class FlushConfig:
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
     for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
     of every row, and all run the same steps by one plan (mode must be "direct"). mode: how new values reach host rows:
-    "direct" (the step on a device stores them there itself, and no gate waits; several ranks with other steps then meet
-    in each step, see meeting_rows.py), "p2f" or "sync" (flush threads copy them there from staging, by next use, or all
+    "direct" (the step on a device stores them there itself, and no gate waits; several ranks with other steps then synchronise in each step, see meeting_rows.py), "p2f" or "sync" (flush threads copy them there from staging, by next use, or all
     before the next step), "none" (one thread, in order, without caches). lookahead: steps that may be registered beyond
     the one that runs. slots: rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one
     rank alone; several ranks send gradients and need room for all that a step can send. keeps_reused: on a device, a
     value on its way to its host row stays there if one of the next steps uses the row again, which costs the planner a
-    look at each row of a step. carried: ranks with same_steps carry whole rows for each other (carried_rows.py), and
+    look at each row of a step. carried: ranks with same_steps move whole rows for each other (carried_rows.py), and
     their tables are parts of one.
     """
 
@@ -46,7 +45,7 @@ class FlushConfig:
 
     @property
     def meets(self) -> bool:
-        """Whether the ranks' devices meet in each step (meeting_rows.py), instead of waiting at gates."""
+        """Whether the ranks' devices synchronise in each step (meeting_rows.py), instead of waiting at gates."""
         return self.mode == "direct" and self.ranks > 1 and not self.same_steps
 
 

@@ -70,8 +70,7 @@ class ReplicaRows(RankRows):
 
     def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
                  device=None):
-        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or brings its device's
-        replica home. replica: of sums; or on a device a Gathering."""
+        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or copies its device's replica to the host. replica: of sums; or on a device a Gathering."""
         self.device, self._meeting = device, replica.exchange if isinstance(replica, Gathering) else replica
         if device is None:
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
@@ -138,8 +137,8 @@ class FlushedRows(PortRows):
         order if not given.
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
-        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of
-        ranks that meet, a _native.Exchange.
+        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of ranks
+        that synchronise in each step, a _native.Exchange.
         """
         caches = []
         if config.slots and config.mode != "none":

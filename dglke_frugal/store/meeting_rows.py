@@ -1,18 +1,20 @@
-"""Rows of a host table that several ranks' devices train without flush threads: they meet in each step.
+"""Rows of a host table that several ranks' devices train without flush threads: the ranks synchronise in each step.
 
-What a rank has alone takes the way of one GPU alone (DirectWriteRows): it arrives beside the steps before, and departs
-from slots beside the next ones. Gradients of rows that several ranks change are applied inside the step, behind a
-meeting (csrc/replicas/shared_rows.h). What other ranks have changed lately is read behind another one, with which a step
-begins. So no gate waits, and the host runs ahead of its device.
+Rows that one rank alone uses move as with a single GPU (DirectWriteRows): they are prefetched during the steps
+before, and written back from the write-back buffer during the next ones. A step has two collectives. It begins
+with the first, after which a rank reads rows that other ranks have changed lately. After the second the gradients
+of rows that several ranks change are applied (csrc/replicas/shared_rows.h). So no gate waits, and the host runs
+ahead of its device.
 
-A device comes to the first meeting of step s behind its write-backs and what its step s - 1 has handed over, which
-comes behind its departure of s - 2. Handed over (HANDED_OVER) is what another rank reads in s, instead of being left to
-the departure of s - 1, which may still be under way. So behind that meeting each row that a rank reads and has not in a
-slot of its own is at home, and nothing older is on its way there, which could come behind what is stored in s.
+A device enters the first collective of step s after it has written evicted rows, and the rows that step s - 1
+publishes before the synchronisation; those are written after the write-back of s - 2. Step s - 1 publishes a row
+(PUBLISHED_BEFORE_SYNC) which another rank reads in s, instead of leaving it to the write-back of s - 1, which may
+still be running. So after that collective the host has the value of each row that a rank reads and has in no
+slot of its own, and no older value is still to be written, which could overwrite a value of s.
 
-An arrival comes behind the departure of the step STEPS_ON_DEVICE before, and so behind the first meeting of that one:
-what changed kLateSteps (csrc/engine/plan.h) before the arrival's own step, or earlier, has departed. Of what changed later
-the plan says that it is read behind the meeting, or in a slot of the rank's own.
+A prefetch waits for the write-back of the step STEPS_ON_DEVICE before, and so for the first collective of that
+step: values that changed kLateSteps (csrc/engine/plan.h) before the prefetched step, or earlier, are written
+back. The plan says that rows which changed later are read after the collective, or in a slot of the rank's own.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class MeetingRows(DirectWriteRows):
 
     @staticmethod
     def exchanged_floats(rows: int) -> int:
-        """What a rank puts out for a step of so many rows at most."""
+        """Floats that a rank publishes for a step of so many rows at most."""
         return _native.SharedTable.floats(rows, ENTRIES)
 
     def departure(self, plan):
@@ -59,7 +61,7 @@ class MeetingRows(DirectWriteRows):
         super().gather(plan, records)
 
     def _serve(self, write_backs):
-        EngineRows._serve(self, write_backs)  # behind what the step before has handed over; such rows are read late
+        EngineRows._serve(self, write_backs)  # after the rows that the step before publishes; such rows are read late
 
     def update(self, plan, records, entries, used=None) -> Optional[tuple]:
         offsets = [offset for _, offset, *_ in entries]
@@ -80,7 +82,7 @@ class MeetingRows(DirectWriteRows):
         super().drain()
 
     def _crossing(self):
-        return "bus"  # by as many blocks as ever: others wait for what departs
+        return "bus"  # by as many blocks as always: other ranks wait for the write-back
 
     def _meet(self) -> None:
         self._shared.meet(self._is_cuda, self.device.stream)

@@ -1,4 +1,4 @@
-"""Plans of an engine's steps on their way to the device, each beside the rows of the step before.
+"""Plans of an engine's steps, each of which is prefetched to the device with the rows of the step before.
 
 Rows cannot be asked for before the plan is looked at, and in host memory that takes as long as the first of them do."""
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PlanAddresses(NamedTuple):
 
 
 class PlansAhead:
-    """For arrivals that follow each other on one stream."""
+    """For prefetches that follow each other on one stream."""
 
     def __init__(self, port: _native.RankPort, cell_of: Callable[[int], torch.Tensor], device: Device):
         """cell_of: where the engine has the plan of a step that is decided."""
@@ -33,11 +33,11 @@ class PlansAhead:
         self._sent = -1  # the last step whose plan was sent ahead
 
     def addresses(self, step: int) -> PlanAddresses:
-        """Of the engine's step `step`, which is decided. Each step is asked for once, in order, and its arrival is
+        """Of the engine's step `step`, which is decided. Each step is asked for once, in order, and its prefetch is
         enqueued before the next one is asked for."""
         cell = self._places[step % PLANS_AHEAD] if self._sent == step else self._cell_of(step).data_ptr()
         following = step + 1
-        if self._port.planned_steps <= following:  # nobody waits for it: its arrival will find it
+        if self._port.planned_steps <= following:  # nobody waits for it: its prefetch will find it
             return PlanAddresses(cell)
         self._sent = following
         return PlanAddresses(cell, self._cell_of(following).data_ptr(), self._places[following % PLANS_AHEAD])

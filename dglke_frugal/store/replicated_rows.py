@@ -14,13 +14,13 @@ from .plan_kernels import with_squares
 
 
 class Replica(ResidentRows):
-    """As ResidentRows, but what updates a replica comes from all ranks, which meet inside the step.
+    """As ResidentRows, but a replica is updated by the gradients of all ranks, which synchronise inside the step.
 
-    The host table is the same for all ranks: they begin with what it holds, and rank 0 brings its replica home.
+    The host table is the same for all ranks: they begin with what it holds, and rank 0 copies its replica to the host.
     """
 
     def __init__(self, table: _native.HostTable, meeting: Union[_native.Replica, _native.Exchange], device: Device):
-        """meeting: by which this rank meets the others."""
+        """collective: of this rank with the others."""
         super().__init__(table, device)
         self._meeting = meeting
 
@@ -50,7 +50,7 @@ class ReplicatedRows(Replica):
         self.resident = None  # the others' gradients come as sums of rows
 
     def update(self, plan, records, entries, used=None):
-        """Puts out this rank's sums; `receive` applies them."""
+        """Sends this rank's sums; `receive` applies them."""
         entries = [with_squares(entry, self.device.stream) for entry in entries]
         self._meeting.send(plan.rows, used, entries, self.device.stream)
 

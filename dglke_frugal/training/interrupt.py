@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals as a request that a loop meets between two of its rounds: training between two steps."""
+"""Ctrl-C and other signals as a request that a loop reads between two of its rounds: training between two steps."""
 from __future__ import annotations
 
 import contextlib

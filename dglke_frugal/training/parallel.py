@@ -5,9 +5,9 @@ from __future__ import annotations
 
 def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
     """What columns gained where they were measured last (docs/gpus.md). peer: whether devices reach each
-    other's memory. resident: whether they hold all rows. carried: whether they carry rows for each other."""
+    other's memory. resident: whether they hold all rows. owner_transfer: whether a row's owner moves it for all."""
     if carried:
-        return ("two H100 or H200 that carry whole rows for each other trained 1.4 to 1.9 times as many triples/s as "
+        return ("two H100 or H200 that move whole rows for each other trained 1.4 to 1.9 times as many triples/s as "
                 "one on 20 million rows behind caches of 5 %, by machine")
     if not peer:
         return ("without peer access two H100 or H200 trained 0.8 to 1.1 times as many triples/s as one on 20 million "

@@ -402,7 +402,7 @@ class TrainingRun:
             return self.steps_done
         print(f"taking the tables of step {best.step}, which had the best validation MRR")
         self.tables.drain()
-        self.tables.close()  # or what a device still holds would come home over the best
+        self.tables.close()  # or the device's rows would overwrite the best ones on the host
         best.load_into({**self.tables.arrays(), **self._own_arrays()})
         return best.step
 

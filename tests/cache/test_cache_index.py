@@ -1,4 +1,4 @@
-"""The cache index against a dictionary with scores, through Python and in batches (so duplicates meet in one call)."""
+"""The cache index against a dictionary with scores, through Python and in batches (so one call has duplicates)."""
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -79,7 +79,7 @@ def in_order(weight, optimizer, ranks):
     (2, "Adam", {"cache_ratio": 0.3}, 4, True), (4, "RowwiseAdam", {"cache_ratio": 0.2, "lookahead": 1}, 2, False),
     (4, "SGD", {"cache_ratio": 1.0, "hot_ids": range(ROWS), "lookahead": 1}, 1, False)])
 def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, processes):
-    """Ranks are processes, or for speed threads, each with a port of its own all the same."""
+    """Ranks are processes, or for speed threads, each with an engine client of its own all the same."""
     cache = CacheConfig(ranks=ranks, max_rows=SIZE, **settings)
     module = Embedding(ROWS, DIM, copy.deepcopy(OPTIMIZERS[name]), cache=cache, init=Uniform(-1, 1))
     plain = in_order(module.weight.clone(), OPTIMIZERS[name], ranks)

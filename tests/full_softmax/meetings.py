@@ -1,4 +1,4 @@
-"""A batch of queries that meets a table: how far what comes of it is from float64 formulas."""
+"""A softmax of a batch of queries over a table: how far its results are from float64 formulas."""
 import torch
 
 RATE, EPSILON, WEIGHT, IN_BATCH = 0.1, 1e-10, 0.7, 12

@@ -161,7 +161,7 @@ class Program:
         return torch.stack([*read, torch.zeros(DIM)])[:-1].view(*ids.shape, DIM)
 
     def arrive(self, which=None):
-        """A gradient arrives, of the lookup before or a late one."""
+        """A gradient comes, of the lookup before or a late one."""
         if self.late:
             values, *lookup = self.late.pop(self.random.integers(len(self.late)) if which is None else which)
             gradient = self.noise(values.shape)
@@ -181,7 +181,7 @@ class Program:
                 self.move(lookup, gradient)
 
     def arrive_scaled(self):
-        """A gradient arrives from GradScaler, whose factor is a power of two; or infinite, which moves nothing."""
+        """A gradient comes from GradScaler, whose factor is a power of two; or infinite, which moves nothing."""
         if self.late:
             values, *lookup = self.late.pop()
             scaler, gradient = torch.amp.GradScaler("cpu"), self.noise(values.shape)

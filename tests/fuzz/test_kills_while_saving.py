@@ -1,4 +1,4 @@
-"""A run that is killed at any operation on a file, or meets a full disk there, is the old one or the new one, and goes
+"""A run that is killed at any operation on a file, or finds a full disk there, is the old one or the new one, and goes
 on.
 
 Each command runs in a fork (tests/forks.py) in which what it does to files is counted (fuzz/operations.py).

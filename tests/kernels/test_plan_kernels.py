@@ -191,7 +191,7 @@ def test_rows_put_out_to_nowhere_are_refused():
     table = random_table(7, np.random.default_rng(0))
     cache, ids = np.zeros((4, table.stride), np.float32), np.array([0, 1])
     addressed = RowTable(7, table.records, cache)
-    for target, evicted, first, sentence in (([4, 0], [5, -1], 2, "puts out"), ([0, 1], [-1, 5], 3, "aside")):
+    for target, evicted, first, sentence in (([4, 0], [5, -1], 2, "evicts"), ([0, 1], [-1, 5], 3, "aside")):
         with pytest.raises(IndexError, match=f"row .*{sentence}"):
             prepare_set_aside(addressed, np.array(target), np.array(evicted), np.array([first]))(2)
     for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):

@@ -259,7 +259,7 @@ two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0
                                             ("RotatE", "fp16")])
 def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     """Through peer access and through host memory, with and without a cache, also of rows that are evicted, with rows
-    that they carry for each other, and with tables on the devices."""
+    that their owners move, and with tables on the devices."""
     given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])

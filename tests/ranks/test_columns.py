@@ -116,7 +116,7 @@ class ColumnThreads:
         return stores
 
     def _part(self, name, rank, rows, dim, rounding):
-        """A rank's part of a table whose rows ranks carry for each other."""
+        """A rank's part of a table whose rows their owners move."""
         first = self.carried.get(name)
         kind = {"element": rounding.element if rounding else "fp32", "part": rank, "parts": self.ranks}
         table = _native.HostTable(first.path, rows, dim, **kind) if first else _native.HostTable(rows, dim, True, **kind)

@@ -97,7 +97,7 @@ MATRICES = [("RESCAL", "textbook"), ("RESCAL", "dglke"), ("TransR", "textbook")]
 
 @pytest.mark.parametrize("model, rule", MATRICES)
 def test_replicas_of_matrices_are_alike_however_ranks_are_timed(model, rule):
-    """Rank 0 writes its own home; so each takes a turn at being rank 0's device that is late."""
+    """Rank 0 writes its own host table; so each takes a turn at being rank 0's device that is late."""
     config = step_config(model, rule)
     expected = run_oracle(config, 3)
     first, _ = on_devices(config, 3, MEETING)

@@ -30,9 +30,9 @@ def test_processes_on_the_cpu_train_by_rows(mode):
 
 
 @pytest.mark.parametrize("given, sentence", [
-    ({"num_proc": 129}, "129 ranks are more than the 128 that meet on one machine; use fewer with --num_proc"),
-    ({"gpu": [*range(9)]}, "9 ranks are more than the 8 that meet on one machine; use fewer with --gpu"),
-    ({"gpu": [0, 1, 2], "num_proc": 9}, "9 ranks are more than the 8 that meet on one machine; use fewer with --num_proc")])
+    ({"num_proc": 129}, "129 ranks are more than the 128 that one machine can run; use fewer with --num_proc"),
+    ({"gpu": [*range(9)]}, "9 ranks are more than the 8 that one machine can run; use fewer with --gpu"),
+    ({"gpu": [0, 1, 2], "num_proc": 9}, "9 ranks are more than the 8 that one machine can run; use fewer with --num_proc")])
 def test_more_ranks_than_can_meet_are_refused(given, sentence):
     with pytest.raises(InputError, match=sentence):
         resolve_workers(config(**given))
@@ -108,7 +108,7 @@ def test_a_run_says_that_gpus_carry_rows_for_each_other(ranks):
     ranks.gpu = "devices.Device()"
     _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--cache_ratio", 0.2, "--max_step", 2, first=CARRIES)
     (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
-    assert "carry whole rows for each other" in line and "times as many triples/s as one" in line
+    assert "move whole rows for each other" in line and "times as many triples/s as one" in line
 
 
 @pytest.mark.parametrize("given, expected",
@@ -127,7 +127,7 @@ def two_that_reach_each_other(monkeypatch):
 
 
 @pytest.mark.parametrize("given, chosen, said", [
-    ({}, "dims", "so that --rel_part has nothing to divide, scores meet over peer access"),
+    ({}, "dims", "so that --rel_part has nothing to divide, scores are added over peer access"),
     ({"peer": "off"}, "rows", "have relations for themselves"), ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
     ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
 def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, said):

@@ -27,7 +27,7 @@ DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
     (2, ["--subsampling", "base", "--cache_ratio", 0.3], "pass"),
     (3, ["--subsampling", "uniq", "--rel_part", "--neg_chunk_size", 4], DELAYS),
     pytest.param(8, ["--cache_ratio", 0.2], DELAYS, marks=pytest.mark.slow),
-    (11, ["--batch_size", 20], "pass"),  # more than GPUs that meet
+    (11, ["--batch_size", 20], "pass"),  # more than GPUs can be
 ], ids=str)
 def test_the_run_equals_the_oracle(ranks, processes, given, suffering):
     flags = ["--num_proc", processes, "--max_step", STEPS, *given]

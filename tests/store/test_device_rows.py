@@ -150,7 +150,7 @@ def test_no_setting_changes_a_bit(expected, queued_device, policy):
 @pytest.mark.parametrize("seconds", [0, 3e-4])
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
 def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
-    """Where departures are late, each step needs rows of steps before that are not at home, and evicts others."""
+    """Where write-backs are late, each step needs rows of steps before that are not on the host, and evicts others."""
     device = QueuedDevice(departure_seconds=seconds)
     store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, mode="direct")
     for found, wanted in zip(train(store, device, STEPS, 4, drain_at=range(STEPS // 3, STEPS, 7)), expected):
@@ -188,7 +188,7 @@ def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
 
 
 def test_rows_that_are_used_again_stay_on_the_device(queued_device):
-    """By a plain count over the workload: without a cache a row goes home unless one of the next three steps uses it."""
+    """By a plain count over the workload: without a cache a row is written back unless one of the next three steps uses it."""
     used = [set(np.concatenate([ids for ids, _ in workload(step)]).tolist()) for step in range(FIRST, FIRST + STEPS)]
     again = sum(len(rows & set().union(*used[step + 1 : step + 4])) for step, rows in enumerate(used))
     counts = {}

@@ -138,7 +138,7 @@ def test_no_setting_changes_a_bit(expected, policy):
     before = _native.num_threads()
     try:
         for i, (slots, lookahead) in enumerate(itertools.product((0, 1, ROWS // 20, ROWS), (1, 10))):
-            # Both lookaheads meet all of them, and a cache does with some policy.
+            # Both lookaheads show all of them, and a cache does with some policy.
             threads, mode = others[(i + i // 4 + CACHE_POLICIES.index(policy)) % len(others)]
             _native.set_num_threads(threads)
             store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)],

@@ -73,7 +73,7 @@ def assert_same_log(folder, expected):
                                                (["--flush", "direct", "--cache_ratio", 0.05], 48)],
                          ids=str)
 def test_a_step_departs_only_if_rows_do(on_device, flags, departures):
-    """Calls for departures take the host's time."""
+    """Calls for write-backs take the host's time."""
     counted = []
 
     class Counting(PlainDevice):

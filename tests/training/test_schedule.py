@@ -113,7 +113,7 @@ def test_no_store_and_no_interruption_changes_a_bit(runs, on_device):
 
 @pytest.mark.parametrize("flush", [["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "none"]])
 def test_a_device_too_ends_with_the_best_tables(runs, on_device, flush):
-    """What the device holds of the last step must not come home over the best."""
+    """What the device holds of the last step must not overwrite the best on the host."""
     flags = ["--max_step", 4000, "--valid", "--eval_interval", 25, "--lr", 3, "--early_stop_patience", 2, "--test"]
     expected, found = runs(*flags), on_device(*flags, *flush)
     results = [json.loads((folder / "result.json").read_text()) for folder in (expected, found)]

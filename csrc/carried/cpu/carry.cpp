@@ -8,7 +8,7 @@
 namespace frugal::cpu {
 namespace {
 
-// body(i) for those of `count` rows that this rank carries; row_of(i): their ids.
+// body(i) for those of `count` rows that this rank owns; row_of(i): their ids.
 template <typename RowOf, typename Body>
 void for_carried(const CarriedRows& rows, std::int64_t count, RowOf row_of, Body body) {
   default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {

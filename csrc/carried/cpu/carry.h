@@ -1,14 +1,14 @@
-// Rows that this rank carries, on the CPU: the twin of cuda/carry.h. See carried_rows.h for who waits for whom.
+// Rows that this rank owns, on the CPU: the twin of cuda/carry.h. See carried_rows.h for who waits for whom.
 #pragma once
 
 #include "carried/carried_rows.h"
 
 namespace frugal::cpu {
 
-// A(k): records of rows that come from the host, of all ranks, in floats. number: k + 1.
+// P(k): records of rows that come from the host, of all ranks, in floats. number: k + 1.
 void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number);
 
-// D(k): rows that leave as returns.wanted, from the slots of all ranks to their host rows. number: k + 1.
+// W(k): rows that leave as returns.wanted, from the slots of all ranks to their host rows. number: k + 1.
 void depart(const CarriedRows& rows, const RowReturns& returns, std::uint64_t number);
 
 // Evicted rows, ahead of step k, to their host rows. number: k.

@@ -9,7 +9,7 @@
 namespace frugal::cuda {
 namespace {
 
-// The rows of a step that this rank carries.
+// The rows of a step that this rank owns.
 template <RowElement kElement>
 __device__ void bring(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const Sharing& by,
                       unsigned blocks) {

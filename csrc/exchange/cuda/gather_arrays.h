@@ -1,5 +1,5 @@
 // Arrays that ranks gather (exchange/gather_arrays.h) in device memory, in a stream or graph. Before `put_arrays` and
-// between the two there is a meeting (exchange_kernels.h).
+// between the two there is a barrier (exchange_kernels.h).
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// How the kernels of an exchange (exchange_kernels.h) say that this rank has come to a meeting, and wait for the others.
+// How the kernels of an exchange (exchange_kernels.h) say that this rank has entered a collective, and wait for the others.
 #pragma once
 
 #include "exchange/cuda/exchange_kernels.h"
@@ -12,7 +12,7 @@ __device__ inline std::uint64_t next_number(const DeviceExchange& x) {
   return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
 }
 
-// By the first threads of a block, after all that this rank puts out has been written, in kernels before or by blocks that
+// By the first threads of a block, after all that this rank publishes has been written, in kernels before or by blocks that
 // is_last_block has heard of: it has come to a number.
 __device__ inline void tell(const RankWords& x, std::uint64_t number) {
   const int other = static_cast<int>(threadIdx.x);
@@ -30,7 +30,7 @@ __device__ inline bool hear(const RankWords& x, std::uint64_t number) {
   return __syncthreads_or(failed);
 }
 
-// By all blocks of a kernel: waits until all ranks have come to the next meeting. The block that `posts` says so for
+// By all blocks of a kernel: waits until all ranks have entered the next collective. The block that `posts` says so for
 // this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
 // down what runs beside them, and so the rank that is waited for next. Where words lie in host memory only the first
 // block asks, and tells the others: each look is a way over the bus, and looks at one word follow each other.
@@ -38,7 +38,7 @@ __device__ inline bool meet(const DeviceExchange& x, bool posts) {
   const std::uint64_t number = next_number(x);
   if (posts) tell(x, number);
   if (x.near) return !hear(x, number);
-  const bool is_first = blockIdx.x == 0 && load_acquire(x.met) / 2 < number;  // no block asks twice for a meeting
+  const bool is_first = blockIdx.x == 0 && load_acquire(x.met) / 2 < number;  // no block asks twice
   bool failed = is_first && hear(x, number);
   if (threadIdx.x == 0 && is_first) store_release(x.met, 2 * number + failed);
   if (threadIdx.x == 0 && !is_first) {
@@ -50,7 +50,7 @@ __device__ inline bool meet(const DeviceExchange& x, bool posts) {
   return !__syncthreads_or(failed);
 }
 
-// By all blocks that have met, in the end: the meeting has been.
+// By all blocks after barrier, in the end: the collective is done.
 __device__ inline void part_ways(const DeviceExchange& x) {
   const std::uint64_t number = next_number(x);  // before any block can say that all are done
   __syncthreads();

@@ -46,7 +46,7 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
   const int rank = host_.rank(), ranks = host_.ranks();
   char* const here = memory_.data();
   if (ranks > kMostRanks)
-    throw std::invalid_argument("devices of at most " + std::to_string(kMostRanks) + " ranks meet");
+    throw std::invalid_argument("devices of at most " + std::to_string(kMostRanks) + " ranks exchange data");
   if (!handles.empty() && static_cast<int>(handles.size()) != ranks)
     throw std::invalid_argument("one handle for each rank");
   DeviceExchange x{};

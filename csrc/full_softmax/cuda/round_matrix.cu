@@ -29,7 +29,7 @@ __device__ void read_piece(const MatrixRounding& r, std::int64_t row, std::int64
   for (int k = 0; k < kWord; ++k) x[k] = k < left ? from[k] : 0.0f;
 }
 
-// Rounds all numbers, multiplied by a power; returns the bits of the largest magnitude that this thread has met.
+// Rounds all numbers, multiplied by a power; returns the bits of the largest magnitude that this thread has seen.
 __device__ std::uint32_t round_all(const MatrixRounding& r, float power) {
   constexpr int kTogether = 4;  // pieces under way
   // In 32 bits, for quotients of 64 would take longer than memory.

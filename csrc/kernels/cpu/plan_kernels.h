@@ -26,7 +26,7 @@ void spread(const RowSpread& spread, float* out);
 // Copies the records of rows that leave for the host from cache slots to their host rows.
 void return_rows(const RowMemory& memory, const RowReturns& returns);
 
-// Copies the records of `count` rows that a step puts out from their slots `target` to those where they wait.
+// Copies the records of `count` rows that a step evicts from their slots `target` to the write-back buffer.
 void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count);
 
 // Copies the records of evicted rows from their slots to staging or to their host rows.

@@ -1,4 +1,5 @@
-// What a step brings from the host beside the step before: its rows there, and its batch and plan as pieces.
+// What a step prefetches from the host while the step before computes: its rows there, and its batch and plan as
+// pieces.
 #pragma once
 
 #include <span>

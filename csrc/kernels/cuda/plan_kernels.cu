@@ -138,7 +138,7 @@ void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std
   const int lanes = lanes_of(memory);
   set_aside_kernel<<<blocks_for(count, lanes, kAllBlocks), kThreads, 0, stream_of(launch)>>>(memory, evictions, target,
                                                                                        count, lanes);
-  cuda_check(cudaGetLastError(), "launching what puts out some of " + std::to_string(count) + " rows");
+  cuda_check(cudaGetLastError(), "launching the eviction of some of " + std::to_string(count) + " rows");
 }
 
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {

@@ -12,7 +12,7 @@
 namespace frugal::cuda {
 
 // What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows under
-// way keep it busy; the bus while others wait for what returns; or nothing, where all of them lie on the device.
+// way keep it busy; the bus while other ranks wait for the write-back; or nothing, where all of them lie on the device.
 enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kBusAwaited, kNone };
 
 struct Launch {
@@ -24,7 +24,7 @@ struct Launch {
 struct Blocks {
   int count, threads;
 };
-// Where the computation waits for the bus, and where it runs beside arrivals and departures, which then take as few
+// Where the computation waits for the bus, and where it runs beside prefetches and write-backs, which then take as few
 // multiprocessors as they can.
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
 // so their threads are on many of them. Those of reads are on few where rows are short: what is computed beside them on a

@@ -111,7 +111,7 @@ struct ProductTile {
   static __device__ int first_column() { return warp() % kAcross * 8 * kWide; }
 
   // Where the four depths of a half of a group lie, for an index: halves change places every four indices, so that
-  // neither what writes nor what reads meets itself in a bank.
+  // neither writes nor reads have bank conflicts.
   static __device__ int place(int index, int half) { return index * kGroup + (half ^ index / 4 % 2) * 4; }
 
   template <int kIndices>

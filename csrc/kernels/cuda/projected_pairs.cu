@@ -232,7 +232,7 @@ struct GradientsByRuns {
 };
 
 // A block adds up a tile of the gradients by a chunk's negatives, over the runs of one stripe. A run has one matrix, so
-// its edges' gradients are added before they meet it.
+// its edges' gradients are added before they are multiplied by it.
 template <bool kFours>
 __global__ void __launch_bounds__(kThreads, 3)
     project_back_kernel(ProjectedPairs p, const float* query, const float* slope, const float* projected,

@@ -26,7 +26,7 @@ struct QueryRow {
   float* slope;            // as many floats of scratch
   std::int64_t negatives;  // how many of the values are real
   std::int64_t vectors;
-  std::int64_t own;  // the column where the query meets its own positive: score 0, or for a softmax none, and no
+  std::int64_t own;  // the column of the query's own positive: score 0, or for a softmax none, and no
                      // gradient; -1: there is no such column
   float query_square;            // |a|^2, kL2 only
   const float* negative_square;  // |b|^2 of each negative, padded, kL2 only

@@ -1,4 +1,4 @@
-// Where a row is among the ids that a rank has put out.
+// Where a row is among the ids that a rank has published.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffffu;
 constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
-constexpr std::int64_t kSendBlocks = 64;   // that fill a bus; with more, departures beside it wait longer
+constexpr std::int64_t kSendBlocks = 64;   // that fill a bus; with more, write-backs beside it wait longer
 constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device beside others: they wait for other ranks
 constexpr std::int64_t kApplyBlocks = 128;  // the same
 constexpr int kVectors = 4;                 // words a lane copies together
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 
 FRUGAL_HOST_DEVICE std::int64_t fetched_pieces(const ReplicaPart& part) { return (part.rows + kFetched - 1) / kFetched; }
 
-// Where parts lie in host memory: what the others have put out comes into this device's memory, kFetched rows by a block,
+// Where parts lie in host memory: the parts that the others have published come into this device's memory, kFetched rows by a block,
 // in whole lines. To look ids up there, or to read a number here and there, would take a bus's latency each time, and
 // reads of one line follow each other.
 __global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part) {

@@ -20,7 +20,7 @@ struct OwnValues {
 __device__ inline void add_to(float& sum, float x) { sum += x; }
 __device__ inline void add_to(float4& sum, float4 x) { sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w; }
 
-// The sums of what all ranks have written of this rank's share, once they have met. n is a multiple of kLanes.
+// The sums of what all ranks have written of this rank's share, after the collective. n is a multiple of kLanes.
 template <int kThreads>
 struct JoinedValues {
   const Step& s;

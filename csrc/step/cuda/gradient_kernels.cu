@@ -318,7 +318,7 @@ void launch_gradients(const Step& s, cudaStream_t stream) {
          "gradients of positives", s);
 }
 
-// Ranks meet; what has been written to host memory is fetched.
+// A barrier of ranks; what has been written to host memory is fetched.
 template <typename OfOthers>
 void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
   meet(exchange, reinterpret_cast<std::uintptr_t>(stream));

@@ -19,7 +19,7 @@ inline constexpr int kGroup = 8;  // depths of an instruction
 
 // How an operand's tile of kTile indices and kDepth depths lies in shared memory. Of kGroup depths a lane has kOwn
 // neighbours, from kOwn * (lane % 4) on, of an index in each octet of a warp's kOctets. Rows are padded, or words of 16
-// bytes permuted, so that the lanes' loads meet in no bank.
+// bytes permuted, so that the lanes' loads have no bank conflicts.
 template <bool kDepthMajor, int kTile, int kDepth, int kOctets>
 struct FragmentSlab {
   static constexpr int kOwn = kGroup / 4;
@@ -128,7 +128,7 @@ struct TensorTile : S {
   using Left = FragmentSlab<kLeftDepthMajor, kRows, kDepth, 2 * kTall>;
   using Right = FragmentSlab<kRightDepthMajor, kColumns, kDepth, kWide>;
   static constexpr int kSlabFloats = Left::kFloats + Right::kFloats;
-  // Of the sums of a share of depths; so padded that lanes that store meet in no bank.
+  // Of the sums of a share of depths; so padded that lanes store without bank conflicts.
   static constexpr int kPartPitch = kColumns + (kRightDepthMajor ? 4 : 8), kPartFloats = kRows * kPartPitch;
   static constexpr int kSharedFloats =
       kStages * kSlabFloats > kSplits * kPartFloats ? kStages * kSlabFloats : kSplits * kPartFloats;

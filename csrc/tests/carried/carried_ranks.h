@@ -1,4 +1,4 @@
-// Ranks that carry rows for each other, in one process: their buffers, and what a plan says of a few steps.
+// Ranks that move rows for each other, in one process: their buffers, and what a plan says of a few steps.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace frugal::carried_ranks {
 
-inline constexpr int kStepsThere = 3;  // one arrives, one computes, one departs
+inline constexpr int kStepsThere = 3;  // one is prefetched, one computes, one is written back
 
 // The rows of a step, as a planner without a cache gives them out: read from the slot where one of the steps before has
 // left them, else from the host, and left in the step's own slots.

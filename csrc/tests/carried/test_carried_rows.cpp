@@ -1,4 +1,4 @@
-// Ranks, each with three streams that are threads, carry rows for each other: against plain loops, and that the test sees it
+// Ranks, each with three streams that are threads, move rows for each other: against plain loops, and that the test sees it
 // when one of the waits is left out.
 #include <gtest/gtest.h>
 
@@ -120,7 +120,7 @@ TEST(CarriedRows, WhateverTheDelays) {
             0);
 }
 
-// Without the wait for others' arrivals a late one is computed with as it was before.
+// Without the wait for others' prefetches a late row is computed with as it was before.
 TEST(CarriedMutations, AnArrivalThatIsNotHeardIsCaught) {
   EXPECT_GT(wrong_floats(2, 12, {.hears_arrivals = false},
                          [](int rank, Stream stream, int) {
@@ -129,7 +129,7 @@ TEST(CarriedMutations, AnArrivalThatIsNotHeardIsCaught) {
             0);
 }
 
-// Without the wait for others' computation what a slot held before goes home.
+// Without the wait for others' computation the old value of a slot is written back.
 TEST(CarriedMutations, AValueThatIsNotHeardIsCaught) {
   EXPECT_GT(wrong_floats(2, 12, {.hears_values = false},
                          [](int rank, Stream stream, int) {
@@ -138,7 +138,7 @@ TEST(CarriedMutations, AValueThatIsNotHeardIsCaught) {
             0);
 }
 
-// Evicted rows go home from the slots of all ranks, once these have computed the step before.
+// Evicted rows are written back from the slots of all ranks, once these have computed the step before.
 TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
   const RowLayout layout = RowLayout::for_dim(30);
   Ranks all(2, layout, 8, 4);
@@ -155,7 +155,7 @@ TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
   for (std::int64_t row = 0; row < 8; ++row)
     for (int rank = 0; rank < 2; ++rank) {
       const float of_slot = rank == 1 ? static_cast<float>(row + 3) : -1.0f;
-      const bool is_home = row >= 2 && row < 6 && row % 2 == 0;  // carried by rank 0
+      const bool is_home = row >= 2 && row < 6 && row % 2 == 0;  // owned by rank 0
       for (std::int64_t i = 0; i < layout.record_floats(); ++i)
         ASSERT_EQ(all.rows(0).host_part(row, rank)[i], is_home ? of_slot : 0.0f) << row << " " << rank << " " << i;
     }
@@ -187,7 +187,7 @@ TEST(CarriedRows, WaitForNobodyOnceARankHasFailed) {
   all.failed = 1;
   cpu::arrive(all.rows(0), planned[0].reads(), all.records_of(0), 1);
   cpu::depart(all.rows(0), planned[0].returns(), 1);
-  EXPECT_EQ(all.host, before);  // nothing goes home that no rank has computed
+  EXPECT_EQ(all.host, before);  // nothing is written back that no rank has computed
 }
 
 }  // namespace

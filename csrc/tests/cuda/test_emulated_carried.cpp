@@ -78,7 +78,7 @@ TEST(EmulatedCarried, ArrivalsBringEveryRankItsColumns) {
         found.say_all(number);
         cpu::arrive(expected.rows(rank), step.reads(), expected.records_of(0), number);
         unsigned turn = 0;
-        // The number arrives beside the rows, with other pieces; or was there before.
+        // The number is prefetched with the rows, as another piece; or was there before.
         const std::int64_t plan[] = {rank + 5, number};
         std::int64_t arrived[] = {0, 0};
         const std::vector<float> block(3000, 2.0f);

@@ -22,7 +22,7 @@
 
 namespace {
 
-// Ranks as threads of which one runs at a time, from one meeting to the next.
+// Ranks as threads of which one runs at a time, from one collective to the next.
 class Turns {
  public:
   void run(int ranks, const std::function<void(int)>& body) {
@@ -39,7 +39,7 @@ class Turns {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(left_, 0);
   }
-  // Those with a lower number have come to the next meeting, or to their end, when this returns.
+  // Those with a lower number have come to the next collective, or to their end, when this returns.
   void meet(int rank) {
     give_on(rank);
     wait(rank);

@@ -49,7 +49,8 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
     }
 }
 
-// Behind the cache of `count` slots are as many for values in flight: rows are put out of one into the other, and go home.
+// Behind the cache of `count` slots is a write-back buffer of as many: rows are evicted from the cache into the buffer,
+// and written back.
 TEST(EmulatedReturns, TakeWithThemWhatTheStepPutsOut) {
   std::mt19937 random(5);
   for (const std::int64_t dim : {1, 30, 150, 400})

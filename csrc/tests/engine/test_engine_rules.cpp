@@ -104,7 +104,7 @@ bool gate_waits_for_registration(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 2, planned. Step 1 is registered before the record of step 0 has arrived.
+// Rule 2, planned. Step 1 is registered before the record of step 0 has been received.
 bool read_moves_a_planned_record(Mutation mutation) {
   Scenario s(mutation);
   s.register_step({{3}});
@@ -116,7 +116,7 @@ bool read_moves_a_planned_record(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 2, waiting. The record of row 12 has arrived and waits in its level behind a chunk of others when step 1 reads
+// Rule 2, waiting. The record of row 12 has been received and waits in its level behind a chunk of others when step 1 reads
 // it. Rule 9: it then lands although older records of the level have not.
 bool read_moves_a_waiting_record(Mutation mutation) {
   Scenario s(mutation);
@@ -153,7 +153,7 @@ bool record_in_flight_blocks(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 4. Nine records due at infinity are taken at once; while they are in flight, step 1 comes to read the last of
+// Rule 4. Nine records due at infinity are taken at once; while they are being written, step 1 comes to read the last of
 // them.
 bool record_in_flight_blocks_at_its_current_due_step(Mutation mutation) {
   Scenario s(mutation);

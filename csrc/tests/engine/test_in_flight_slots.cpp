@@ -1,4 +1,4 @@
-// Values that go home beside the next steps: whatever the device's order of work, every step reads the newest ones.
+// Values that are written back while the next steps run: whatever the device's order of work, every step reads the newest ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ class Machine {
     check_padding(step);
     serve_write_backs(step);
     port_.wait_gate(step);
-    // The slots of the step kInFlight before are used again, so that one must have departed; others may have.
+    // The slots of the step kInFlight before are used again, so that one must have been written back; others may have.
     depart(step - kInFlight + static_cast<std::int64_t>(random_() % kInFlight));
     ASSERT_TRUE(std::ranges::equal(plan.rows, rows));
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -109,12 +109,12 @@ class Machine {
     port_.publish(step);
   }
 
-  // As a validation or a checkpoint does: all is at home then, and training goes on as planned.
+  // As a validation or a checkpoint does: the host has all values then, and training goes on as planned.
   void drain() {
     depart(steps_);
     for (const CachedRow& cached : port_.drain()) home(cached.row) = memory_.at(cached.slot);
     port_.finish_drain();
-    for (const auto& [row, version] : newest_) EXPECT_EQ(home(row), version) << "row " << row << " at home";
+    for (const auto& [row, version] : newest_) EXPECT_EQ(home(row), version) << "row " << row << " on the host";
   }
 
  private:
@@ -124,7 +124,7 @@ class Machine {
 
   std::int64_t& home(std::int64_t row) { return home_[static_cast<std::size_t>(row)]; }
 
-  // All departures up to the step's, in order: what lies in the slots then.
+  // All write-backs up to the step's, in order: what lies in the slots then.
   void depart(std::int64_t step) {
     while (!left_.empty() && left_.front().step <= step) {
       home(left_.front().row) = memory_.at(left_.front().slot);
@@ -132,7 +132,7 @@ class Machine {
     }
   }
 
-  // Rows that leave the cache with the step, from slots in flight that its own rows do not need.
+  // Rows that leave the cache with the step, from slots of the write-back buffer that its own rows do not need.
   void put_out(std::int64_t step, const StepPlan& plan) {
     EXPECT_EQ(plan.evicted.size(), setting_.evicts_in_flight && setting_.policy ? plan.rows.size() : 0);
     for (std::size_t i = 0; i < plan.evicted.size(); ++i) {
@@ -152,7 +152,7 @@ class Machine {
     return first;
   }
 
-  // Behind all departures but the last step's.
+  // After all write-backs but the last step's.
   void serve_write_backs(std::int64_t step) {
     for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
       EXPECT_FALSE(setting_.evicts_in_flight);

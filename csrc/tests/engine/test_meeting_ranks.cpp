@@ -1,5 +1,5 @@
-// Ranks that meet, each with streams of arrivals, computation and departures: in whatever order these run that their waits
-// allow, every step reads the newest values. And rules that are broken are seen.
+// Ranks with in-step synchronisation, each with streams of prefetches, computation and write-backs: in whatever order
+// these run that their waits allow, every step reads the newest values. And rules that are broken are seen.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -178,7 +178,7 @@ class Devices {
                                       if (plan.leave[i] == RowDestination::kHandedOver) bring_home(i);
                                     ++rank.computed;
                                   }});
-      for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a departure
+      for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a write-back
         if (plan.leave[i] == RowDestination::kInFlight)
           rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [bring_home, i] { bring_home(i); }});
       rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.departed; }});

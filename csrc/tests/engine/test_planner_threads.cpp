@@ -249,7 +249,7 @@ TEST(PlannerThreads, ACacheInPartsIsPlannedAsAPlainLoopSays) {
     EXPECT_TRUE(plans_of(steps, policy(), threads) == expected) << threads << " threads";
 }
 
-// One of four threads meets it.
+// One of four threads finds it.
 class EvictsInOnePart final : public CachePolicy {
  public:
   std::int64_t slots() const override { return kMost; }

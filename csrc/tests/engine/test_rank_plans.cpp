@@ -1,4 +1,4 @@
-// Plans of ranks that meet: what a plain simulation of rows, caches and steps says, for any number of threads.
+// Plans with in-step synchronisation: what a plain simulation of rows, caches and steps says, for any number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -150,7 +150,7 @@ class Simulation {
     std::int64_t since;
   };
 
-  std::vector<std::map<std::int64_t, std::int64_t>> slot_of_;  // by rank: of the rows that its cache takes in
+  std::vector<std::map<std::int64_t, std::int64_t>> slot_of_;  // by rank: of the rows that its cache admits
   std::map<std::int64_t, Held> cached_;
   std::map<std::int64_t, std::int64_t> changed_;  // by which step
 };

@@ -36,7 +36,7 @@ float sum_of_ranks(int ranks, int meeting, std::int64_t i) {
 // What a positive's owner makes of its sums.
 float weight(const float* sums, std::int64_t i) { return 3.0f * sums[i % kScores] + static_cast<float>(i); }
 
-// A rank's steps, with a pause(rank, meeting) before each meeting. Counts wrong numbers.
+// A rank's steps, with a pause(rank, collective) before each collective. Counts wrong numbers.
 template <typename Pause>
 class Steps {
  public:

@@ -61,7 +61,7 @@ TEST(BatchIndexer, AgreesWithAnOracle) {
   for (const std::int64_t entities : {1ll, 2ll, 1000ll, 2048ll, 2049ll, 86'054'151ll, 1ll << 32, (1ll << 40) + 1}) {
     for (const std::int64_t relations : {1ll, 1345ll, 1ll << 33}) {
       BatchIndexer indexer(entities, relations);
-      Batch batch;  // one for all, so that a smaller batch meets the memory of a larger one
+      Batch batch;  // one for all, so that a smaller batch uses the memory of a larger one
       for (const auto& [positives, negatives] : {std::pair(0, 0), {1, 1}, {127, 64}, {1024, 1024}, {3, 500}, {50, 0}}) {
         batch.head.resize(positives);
         batch.relation.resize(positives);

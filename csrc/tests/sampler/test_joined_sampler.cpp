@@ -64,7 +64,7 @@ TEST(JoinedSampler, HasThePartsOfTheRanksInTheirOrder) {
       const Samplers samplers = samplers_of(graph, ranks);
       const JoinedSampler joined(samplers);
       const BatchLimits limits = joined.limits();
-      Batch batch;  // one for all steps, so that a smaller one meets the memory of a larger one
+      Batch batch;  // one for all steps, so that a smaller one uses the memory of a larger one
       SamplerScratch scratch = joined.scratch();
       for (std::int64_t step = 0; step < 2 * joined.batches_per_epoch() + 3; ++step) {
         joined.sample(step, batch, scratch);

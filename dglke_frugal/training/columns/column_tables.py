@@ -1,6 +1,6 @@
 """Tables that are split by columns: each rank trains one slice, and rank 0 has made all of them.
 
-A slice is a table of its own in shared memory, or where ranks carry rows for each other a part of one, whose rows are
+A slice is a table of its own in shared memory, or with owner transfer a part of one, whose rows are
 padded to lines, with a copy of the optimizer state: all ranks compute the same one. Files hold whole rows. All slices
 have the same rows in the same steps, so rank 0 plans the cache for all.
 """

@@ -1,4 +1,4 @@
-"""The gradients of a step of a rank that has some columns: its scores and mean squares meet those of the others."""
+"""The gradients of a step of a rank that has some columns: its scores and mean squares are added to those of the others."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence
@@ -15,7 +15,7 @@ from ..step.step_config import StepConfig
 
 
 class ColumnGradients(KernelGradients):
-    """As KernelGradients; config: of the rank's own columns. Ranks meet three times a step: over raw scores and over
+    """As KernelGradients; config: of the rank's own columns. A step has three collectives: over raw scores and over
     the weights of pairs, within compute_gradients, and over mean squares."""
 
     def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange, matmul: str):

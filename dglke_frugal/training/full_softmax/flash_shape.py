@@ -1,4 +1,4 @@
-"""Which tables FlashSoftmax meets, in what pieces, and what it holds; without PyTorch, for the memory plan."""
+"""Which tables FlashSoftmax takes, in what pieces, and what memory it needs; without PyTorch, for the memory plan."""
 
 from __future__ import annotations
 

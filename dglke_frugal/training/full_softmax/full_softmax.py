@@ -1,8 +1,8 @@
 """A step against all entities: cross-entropy of each query's softmax over the whole table, and the tables' update.
 
 Every row is updated once, from the sum of its gradients: those by its scores, of every row, and those through the
-queries, of the batch's rows. With relation prediction each triple is a query of its relation besides, which meets the
-relation table as its others meet the entities.
+queries, of the batch's rows. With relation prediction each triple is a query of its relation besides, which is
+scored with the relation table as its others are with the entities.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class FullSoftmax:
 
     def _update_batch(self, batch, buffers, entities, relations, ends, of_relation, branch, penalties):
         """The rows of the batch: entities from what waits aside and what comes through the queries, and relations.
-        branch: behind which there are the penalties."""
+        side_stream: which computes the penalties."""
         branch.join()
         entity_count, relation_count = batch["counts"].split(1)
         slopes = [slope for _, slope in penalties] or [None, None]
@@ -188,7 +188,7 @@ class FullSoftmax:
         _native.segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream,
                              adds=True)
         if buffers.relations is not None:
-            update_relations()  # it waits for other branches, as only what is in none can
+            update_relations()  # it waits for side streams, as only work of the main stream can
         loss = buffers.entities.end(batch["entity_rows"], sums)  # late, for the update of all other rows takes long
         _native.softmax_update_rows(entities, ends.shape[1], batch["entity_rows"], entity_count, sums,
                                     self._rule.native, self._device.stream)

@@ -31,17 +31,17 @@ Drop = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]  # (values in p
 
 
 class TableSoftmax:
-    """What such a meeting works in.
+    """The softmax of a batch's queries over a table, and its buffers.
 
     Attributes:
-        query: (B, dim), to be filled before `meet`.
+        query: (B, dim), to be filled before `apply`.
     """
 
     def __init__(self, device: Device, matmul: str, products: type, shape: TableShape, rule: Tuple, bound: float = 0.0,
                  drop: Optional[Drop] = None, beside_update: bool = False, offset: Optional[float] = None):
         """products: of tile_products or RoundedProducts, for `matmul`. rule: as kernels take it. bound: of
-        scores, 0 for none. drop: dropout of the table's rows; None for none. beside_update: whether it meets its table
-        while another one is updated, behind which branches of that kind then wait. offset: of the scores of a binary
+        scores, 0 for none. drop: dropout of the table's rows; None for none. beside_update: whether it reads its table
+        while another one is updated, for which side streams of that kind then wait. offset: of the scores of a binary
         cross-entropy (binary_slopes.py), on the CPU; None for a softmax, which an offset does not change."""
         self._device, self._bound, self._drop, self._offset = device, bound, drop, offset
         self._free_branch = partial(device.branch, fills_device=beside_update)
@@ -57,11 +57,11 @@ class TableSoftmax:
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
         self._update = TableUpdate(device, shape, rule)
         self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
-        self._log_sum = zeros(shape.queries)  # stays, for what reads it on a branch
+        self._log_sum = zeros(shape.queries)  # stays, for work on a side stream
         device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
 
     def begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
-        """Before `meet`, beside what makes the queries: what does not need them.
+        """Before `apply`, beside the work that makes the queries: what does not need them.
 
         batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
         self._table_branch = self._device.branch(fills_device=True)

@@ -1,4 +1,4 @@
-"""The update of a table that a batch meets as a whole: rows of the batch have further gradients, so that they wait."""
+"""The update of a table that a batch uses as a whole: rows of the batch have further gradients, so that they wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...store.device import Device
 
 
 class TableShape(NamedTuple):
-    """What is met: B queries, a table of so many rows of dim floats, and U rows of the batch at most."""
+    """Shapes: B queries, a table of so many rows of dim floats, and U rows of the batch at most."""
 
     queries: int
     rows: int

@@ -129,7 +129,7 @@ class MachineRun(TrainingRun):
 
 
 class _MachineInterrupt(Interrupt):
-    """A signal to any machine, which all meet after the same step. Ask once after each step."""
+    """A signal to any machine, to which all react after the same step. Ask once after each step."""
 
     def __init__(self, run: MachineRun):
         super().__init__()

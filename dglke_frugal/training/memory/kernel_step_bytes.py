@@ -26,7 +26,7 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
     beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
-    beside += min(held, BYTES_PER_COPY)  # of rows that are copied home
+    beside += min(held, BYTES_PER_COPY)  # of rows that are copied to the host
     if config.loss.optimizer != "row_adagrad":  # sums of gradients (step/summed_updates.py)
         gradients += 2 * entities * dims.entity + relations * dims.relation
     records = (entities, dims.entity), (relations, dims.relation)

@@ -105,7 +105,7 @@ class MemoryPlan:
 
 def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
     """What several ranks take for the tables that each has as a whole, beside the tables themselves: bytes of the
-    memory in which they meet (training/ranks/replicas.py), and on the CPU of a rank's gradients."""
+    memory of their collectives (training/ranks/replicas.py), and on the CPU of a rank's gradients."""
     ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
     matrices = model.matrices if config.device.gpu[0] >= 0 else None
     meeting = gradients = 0

@@ -1,4 +1,4 @@
-"""Device memory through which the batches and rows of steps arrive and depart (training/step/device_batch.py)."""
+"""Device memory for the transfers of steps' batches and rows (training/step/device_batch.py)."""
 
 from __future__ import annotations
 

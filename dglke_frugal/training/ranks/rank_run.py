@@ -208,7 +208,7 @@ class FollowerRun(RankRun):
 
 
 class AgreedInterrupt(Interrupt):
-    """A signal to any rank, which all ranks meet after the same step. Ask once after each step."""
+    """A signal to any rank, to which all ranks react after the same step. Ask once after each step."""
 
     def __init__(self, run: RankRun):
         super().__init__()
@@ -245,7 +245,7 @@ class RankRanker(Ranker):
     def _evaluate(self, triples, tables) -> Optional[Evaluation]:
         peers = self._run.peers
         protocol = self._protocol
-        if protocol.sampling:  # which candidates a triple meets depends on its place among all triples
+        if protocol.sampling:  # which candidates a triple has depends on its place among all triples
             return super()._evaluate(triples, tables) if self._run.leads else None
         shares = [tuple(columns) for columns in zip(*(np.array_split(column, peers.ranks) for column in triples))]
         own = shares[peers.rank]

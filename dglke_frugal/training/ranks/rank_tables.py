@@ -51,7 +51,7 @@ class RowTables(RankTables):
 
     def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
                  meeting: Optional[RankExchange] = None):
-        """replicated: relations and, for TransR, projections. meeting: where devices meet for entities, if they do."""
+        """replicated: relations and, for TransR, projections. collective: of devices that synchronise in each step, for entities."""
         super().__init__(dims, entity, *(table.store for table in replicated.values()))
         self._replicated, self._meeting = replicated, meeting
         self._exchanges = [*filter(None, [meeting]), *(table.exchange for table in replicated.values())]

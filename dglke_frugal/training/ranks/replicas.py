@@ -57,7 +57,7 @@ class FactorSize:
 
 @dataclass(frozen=True)
 class MeetingSize:
-    """Of devices that meet for rows that several of them change: what they put out in a step (store/meeting_rows.py)."""
+    """Floats that devices publish in a step for rows that several of them change (store/synchronised_rows.py)."""
 
     scores: int
     weights: int = 1  # nothing goes through the other regions
@@ -100,7 +100,7 @@ class ReplicatedTable:
 
     Attributes:
         store: which steps train.
-        exchange: by which it meets the others.
+        exchange: with the other ranks.
         address: where the other ranks find the table and the exchange, as JSON; they have it from rank 0.
     """
 

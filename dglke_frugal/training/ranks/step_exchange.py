@@ -71,13 +71,13 @@ class StepExchange:
             self.native.connect(list(handles))
             return True
         except _native.DeviceError as error:
-            print(f"GPUs meet through host memory: {error}", flush=True)
+            print(f"GPUs exchange data through host memory: {error}", flush=True)
             return False
 
     def mean_squares(self):
         """(ranks, n) float32 on the device, where devices reach each other's memory: each rank's, over its own columns, as
-        a step's gradients leave them before the ranks meet."""
-        import torch  # here, because not everybody who meets computes with it
+        a step's gradients leave them before the ranks synchronise."""
+        import torch  # here, because not every rank computes with it
 
         from ...store.peer_buffer import bytes_at
 

@@ -49,7 +49,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
         device = open_device(config)
         return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
-        if DIVERGED in str(error):  # which is no fault of another rank, whichever met it first
+        if DIVERGED in str(error):  # which is no fault of another rank, whichever found it first
             raise InputError(str(error)) from None
         sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
         raise (DeviceLost(1) if isinstance(error, DeviceFailure) else SystemExit(processes.exit_code())) from None

@@ -13,7 +13,7 @@ from ...store.device import Device, Event, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 
 TABLES = ("entity", "relation", "projection")
-BATCHES_KEPT = 8  # that may not have arrived
+BATCHES_KEPT = 8  # that may not be on the device yet
 EVERY = -1  # table, instead of the number of one
 
 
@@ -38,8 +38,8 @@ class DeviceBlock:
         records: of each table (rows, record_stride): embedding, state, padding; None for the one that is in_place.
         in_place: the number of the table whose rows the step works on where they lie, EVERY or None.
         resident: that table, if it is one.
-        arrived: the point behind what has come here last, for the step to expect; None where what is submitted comes behind
-            all arrivals, which takes a call but is sooner done.
+        prefetched: the event after the last prefetch, for the step to wait for; None where submitted work waits for all
+        prefetches, which takes a call but is sooner done.
     """
 
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
@@ -63,7 +63,7 @@ class DeviceBlock:
 
     def _make_arrival(self, tables: Sequence[DeviceRows],
                       arriving: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
-        """What takes the running step's packed block, and returns the work of its arrival."""
+        """A function that takes the running step's packed block and returns the work of its prefetch."""
         device = self._device
         rows_arrive = [rows.arrival(plan, records) for rows, plan, records in zip(tables, self.plans, self.records)]
         rows_arrive = [arrive for arrive in rows_arrive if arrive is not no_op]
@@ -88,8 +88,8 @@ class DeviceBlock:
         return arrival
 
     def arrive(self, packed: torch.Tensor, after: Optional[Event]) -> None:
-        """Let a packed block come here behind `after`, the final plans of the tables that are planned, and their rows as
-        far as these come before the computation."""
+        """Copy a packed block to the device after `after`, and the final plans of the tables that are planned, and the
+        rows that can be read before the computation."""
         self._device.arrive(self._arrival(packed), after, self.arrived)
 
 
@@ -128,7 +128,7 @@ class PackedBatches:
 
 
 class BlockTransfer:
-    """Takes steps of one shape to the device, beside the steps that compute and depart there."""
+    """Takes steps of one shape to the device, while earlier steps compute and are written back."""
 
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
                  in_place: Optional[int] = None, packed: Optional[PackedBatches] = None):
@@ -140,9 +140,9 @@ class BlockTransfer:
         self._turn = -1
 
     def send(self, batch: _native.Batch, after: Optional[Event] = None) -> int:
-        """Let the running step arrive, behind `after`. Returns the number of its device block; `keep` is to follow.
+        """Prefetch the running step, after `after`. Returns the number of its device block; `keep` is to follow.
 
-        after: the departure of the step STEPS_ON_DEVICE before, if there was one; it has used the block at the latest.
+        after: the write-back of the step STEPS_ON_DEVICE before, if there was one, the last to use the block.
         """
         self._turn = turn = (self._turn + 1) % STEPS_ON_DEVICE
         packed = self._packed.find(batch) if self._packed else None
@@ -158,7 +158,7 @@ class BlockTransfer:
             self._forget(BATCHES_KEPT // 2)
 
     def _forget(self, count: int) -> None:
-        """Let go of the batches that were sent first, when their steps have departed."""
+        """Let go of the batches that were sent first, when their steps have been written back."""
         if count:
             self._device.wait_for(self._sent[count - 1][1])
         for _ in range(count):

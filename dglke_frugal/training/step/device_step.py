@@ -124,7 +124,7 @@ class _ShapedStep:
         blocks = self._transfer.blocks
         self._departures = [self._make_departure(block) for block in blocks]
         self._handing_over = [rows for rows in tables if rows.hands_over]
-        # What departs comes behind all that a step computes: what it hands over too, or else its work.
+        # A write-back waits for all work of its step: also for the rows that the step publishes before the synchronisation.
         self._computed = [None if depart is None or self._handing_over else self._device.make_point()
                           for depart in self._departures]
         self._works = [self._make_works(block, step._gradients.of_block(form, block, tables), computed)
@@ -156,7 +156,7 @@ class _ShapedStep:
                     rows.receive(plan, records, count, self._learning_rate)
 
             branch = self._device.branch() if replicas else None
-            if branch:  # sums of replicas are on their way to other ranks, and back, while other tables are updated
+            if branch:  # sums of replicas are exchanged with other ranks while other tables are updated
                 branch.run(put_out)
             updates = [rows.update(plan, *rest) for rows, plan, *rest in others]
             if updates:
@@ -182,7 +182,7 @@ class _ShapedStep:
         return work if departures else None
 
     def run(self, batch: _native.Batch, after: Optional[Event]) -> Event:
-        """Enqueue the step, which arrives behind `after`. Returns the event behind its departure."""
+        """Enqueue the step, whose prefetch waits for `after`. Returns the event after its write-back."""
         block = self._transfer.send(batch, after)
         for rows in self._tables:  # with everything ready that does not need them
             rows.wait()
