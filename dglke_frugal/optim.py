@@ -40,7 +40,7 @@ class RowOptimizer(torch.optim.Optimizer):
     Attributes:
         name: as kernels know it.
         counts_updates: whether an update depends on how many the table has had.
-        param_groups: one, without parameters, whose "lr" counts for the gradients that arrive from now on.
+        param_groups: one, without parameters, whose "lr" counts for the gradients that prefetch from now on.
     """
 
     name: str

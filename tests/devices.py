@@ -40,8 +40,8 @@ def without_torch(work):
 class PlainDevice(Device):
     """The CPU as a device."""
 
-    def arrive(self, work, after=None, point=None):
-        return super().arrive(without_torch(work), after, point)
+    def prefetch(self, work, after=None, point=None):
+        return super().prefetch(without_torch(work), after, point)
 
     def depart(self, work, after=None):
         return super().depart(without_torch(work), after)
@@ -54,7 +54,7 @@ class QueuedDevice(Device):
         """write_back_seconds: how much longer each write-back takes, so that later steps are ahead of it."""
         self._error = None
         self._delay = departure_seconds
-        self._submitted, self._arrivals, self._departures = (self._start() for _ in range(3))
+        self._submitted, self._prefetches, self._departures = (self._start() for _ in range(3))
 
     def _start(self):
         works = queue.Queue()
@@ -91,14 +91,14 @@ class QueuedDevice(Device):
     def make_point(self):
         return _QueuedPoint()
 
-    def arrive(self, work, after=None, point=None):
-        self._put(self._arrivals, without_torch(work), after)
-        arrived = self._record(self._arrivals)
+    def prefetch(self, work, after=None, point=None):
+        self._put(self._prefetches, without_torch(work), after)
+        prefetched = self._record(self._prefetches)
         if point is not None:
-            point.last = arrived
+            point.last = prefetched
         else:
-            self._submitted.put(arrived.passed.wait)
-        return arrived
+            self._submitted.put(prefetched.passed.wait)
+        return prefetched
 
     def depart(self, work, after=None):
         def late():
@@ -169,7 +169,7 @@ class FailingDevice(QueuedDevice):
 class StreamsDevice(CudaDevice):
     """A CUDA device's own order of work, by streams and events that the CPU plays.
 
-    The streams `ahead` (of "compute", "arrivals" and "departures") run as far as their waits allow, the others only
+    The streams `ahead` (of "compute", "prefetches" and "departures") run as far as their waits allow, the others only
     what somebody waits for: where an event is missing, what is computed is wrong, every time. Without `ahead` all runs
     as late as it may. Not for rows that wait at a gate: flush threads would look in vain for what a stream has not run
     yet.
@@ -177,8 +177,8 @@ class StreamsDevice(CudaDevice):
 
     def __init__(self, *ahead):
         self.torch_device = Device.torch_device
-        self._stream, self._arrivals, self._departures = (self._make_stream(_Works(number)) for number in (1, 2, 3))
-        named = {"compute": self._stream, "arrivals": self._arrivals, "departures": self._departures}
+        self._stream, self._prefetches, self._departures = (self._make_stream(_Works(number)) for number in (1, 2, 3))
+        named = {"compute": self._stream, "prefetches": self._prefetches, "departures": self._departures}
         self._ahead = [named[name].torch for name in ahead]
 
     def _make_stream(self, stream):
@@ -337,7 +337,7 @@ def _one_thread(request):
 
 
 STREAMS = {" and ".join(ahead) + " ahead" if ahead else "late": ahead for count in range(3)
-           for ahead in itertools.combinations(("compute", "arrivals", "departures"), count)}
+           for ahead in itertools.combinations(("compute", "prefetches", "departures"), count)}
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 device = pytest.fixture(_one_thread, params=["cpu", CUDA], name="device")
 queued_device = pytest.fixture(_one_thread, params=["cpu", "queued", CUDA], name="queued_device")

@@ -34,7 +34,7 @@ namespace step_block { void bind(nb::module_& module); }
 namespace full_softmax { void bind(nb::module_& module); }
 namespace device { void bind(nb::module_& module); }
 namespace kernels { void bind(nb::module_& module); }
-namespace arrival { void bind(nb::module_& module); }
+namespace prefetch { void bind(nb::module_& module); }
 namespace pairs { void bind(nb::module_& module); }
 namespace matrices { void bind(nb::module_& module); }
 namespace given_scores { void bind(nb::module_& module); }

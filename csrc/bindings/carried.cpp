@@ -8,7 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
-#include "bindings/prepared_arrival.h"
+#include "bindings/prepared_prefetch.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
 #include "carried/carried_buffers.h"
@@ -41,20 +41,20 @@ class Carrier {
     rows_ = carried_rows(part, rank, buffers_, &exchange.host().words().failed);
   }
 
-  PreparedKernel prepare_arrival(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
+  PreparedKernel prepare_prefetch(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
                                  const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                  const std::string& crossing) const {
     const RowReads reads = reads_of(ids, source, records);
-    return {reads.count, [=, arrive = arrive(records, number, turn, crossing)](std::int64_t count, std::uintptr_t stream) {
-              arrive({reads.rows, reads.source, count}, {}, stream);
+    return {reads.count, [=, prefetch = prefetch(records, number, turn, crossing)](std::int64_t count, std::uintptr_t stream) {
+              prefetch({reads.rows, reads.source, count}, {}, stream);
             }};
   }
 
-  PreparedArrival prepare_whole_arrival(const bindings::Bytes& block, const bindings::Bytes& plan,
+  PreparedPrefetch prepare_whole_prefetch(const bindings::Bytes& block, const bindings::Bytes& plan,
                                         const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
                                         const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                         const std::string& crossing) const {
-    return {block, plan, ids, source, records, arrive(records, number, turn, crossing)};
+    return {block, plan, ids, source, records, prefetch(records, number, turn, crossing)};
   }
 
   PreparedKernel prepare_departure(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
@@ -98,22 +98,22 @@ class Carrier {
 
  private:
   // Rows that this rank owns, to the records of all ranks, and pieces.
-  PreparedArrival::Arrive arrive(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
+  PreparedPrefetch::Prefetch prefetch(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                  const std::string& crossing) const {
     require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
             "records must be as far apart as rows of floats are");
     require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
-    const CarriedRecords of_ranks = carried_records(rows_.arrived.rank, buffers_, records.data());
+    const CarriedRecords of_ranks = carried_records(rows_.prefetched.rank, buffers_, records.data());
     const CarriedRows rows = rows_;
     const std::int64_t* const step = number.data();
     if (is_cuda_)
       return [=, over = crossing_named(crossing), taken = reinterpret_cast<unsigned*>(turn.data())](
                  const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream) {
-        cuda::arrive(rows, reads, of_ranks, step, taken, pieces, {stream, over});
+        cuda::prefetch(rows, reads, of_ranks, step, taken, pieces, {stream, over});
       };
     return [=, extent = extent_](const RowReads& reads, std::span<const cuda::HostPiece>, std::uintptr_t) {
       check_reads(rows.part, extent, reads);
-      cpu::arrive(rows, reads, of_ranks, static_cast<std::uint64_t>(*step));
+      cpu::prefetch(rows, reads, of_ranks, static_cast<std::uint64_t>(*step));
     };
   }
 
@@ -138,17 +138,17 @@ void bind(nb::module_& module) {
           "host (rows, ranks * stride): the columns of each rank behind each other. table: this rank's columns. "
           "buffers: addresses of all ranks' memory, CARRIED_WORD_BYTES and then the slots of the cache; their "
           "records lie anywhere behind those, at the same place in each.")
-      .def("prepare_arrival", &Carrier::prepare_arrival, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
+      .def("prepare_prefetch", &Carrier::prepare_prefetch, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
            "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            "Those rows whose source is -1 and which this rank owns, to the records of all ranks; waits until all have "
            "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) int32, "
            "zero at first, for the kernel's own use.")
-      .def("prepare_whole_arrival", &Carrier::prepare_whole_arrival, "block"_a, "plan"_a, "rows"_a, "source"_a,
+      .def("prepare_whole_prefetch", &Carrier::prepare_whole_prefetch, "block"_a, "plan"_a, "rows"_a, "source"_a,
            "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
            nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
-           "A PreparedArrival: these rows, with the step's block and its plan, of which rows, source and number are parts.")
+           "A PreparedPrefetch: these rows, with the step's block and its plan, of which rows, source and number are parts.")
       .def("prepare_departure", &Carrier::prepare_departure, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
            "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),

@@ -24,7 +24,7 @@ NB_MODULE(_native, module) {
   full_softmax::bind(module);
   device::bind(module);
   kernels::bind(module);
-  arrival::bind(module);
+  prefetch::bind(module);
   pairs::bind(module);
   matrices::bind(module);
   given_scores::bind(module);

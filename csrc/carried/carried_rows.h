@@ -27,19 +27,19 @@ namespace frugal {
 
 // What a test can leave out on purpose, to see that it would find it. On the CPU.
 struct CarriedRules {
-  bool hears_arrivals = true, hears_values = true;
+  bool waits_for_prefetches = true, hears_values = true;
 };
 
 struct CarriedRows {
   RowMemory part;  // what one rank has of a row; host_rows: that of rank 0 of the table's first row
-  RankWords arrived, computed;
+  RankWords prefetched, computed;
   float* cache[kMostRanks];  // of each rank, as this one addresses it
   CarriedRules rules = {};
 
-  FRUGAL_HOST_DEVICE int ranks() const { return arrived.ranks; }
-  FRUGAL_HOST_DEVICE bool carries(std::int64_t row) const { return row % arrived.ranks == arrived.rank; }
+  FRUGAL_HOST_DEVICE int ranks() const { return prefetched.ranks; }
+  FRUGAL_HOST_DEVICE bool carries(std::int64_t row) const { return row % prefetched.ranks == prefetched.rank; }
   FRUGAL_HOST_DEVICE float* host_part(std::int64_t row, int rank) const {
-    return part.host_rows + (row * arrived.ranks + rank) * part.stride;
+    return part.host_rows + (row * prefetched.ranks + rank) * part.stride;
   }
   FRUGAL_HOST_DEVICE float* slot(std::int64_t number, int rank) const { return cache[rank] + number * part.stride; }
 };

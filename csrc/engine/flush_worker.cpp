@@ -25,9 +25,9 @@ FlushWorker::FlushWorker(const EngineConfig& config, std::shared_ptr<Segment> se
       inbox_(window_ + 2),
       writer_(config, segment_),
       queue_(window_ + 2),
-      arrivals_(static_cast<std::size_t>(window_ * (config.ranks + 1))),
+      incoming_(static_cast<std::size_t>(window_ * (config.ranks + 1))),
       write_backs_(static_cast<std::size_t>(config.ranks)),
-      arrived_(static_cast<std::size_t>(config.ranks)),
+      received_(static_cast<std::size_t>(config.ranks)),
       due_counts_(static_cast<std::size_t>(due_ring_)),
       random_(static_cast<std::uint64_t>(index) * 2 + 1) {}
 
@@ -40,7 +40,7 @@ void FlushWorker::run(const std::atomic<bool>& stopping) {
   while (!stopping.load(std::memory_order_acquire) && !segment_->failed()) {
     const std::uint32_t ticket = segment_->work().ticket();
     const auto start = std::chrono::steady_clock::now();
-    bool worked = take_arrivals(true);
+    bool worked = take_incoming(true);
     worked |= register_steps();
     worked |= flush_some(true);
     publish_open();
@@ -72,7 +72,7 @@ bool FlushWorker::register_steps() {
 }
 
 void FlushWorker::register_step(const StepOperations& step) {
-  take_arrivals(false);  // so that the lists of step - window, which used the same cells, are empty
+  take_incoming(false);  // so that the lists of step - window, which used the same cells, are empty
   for (const Operation& operation : step.write_backs) {
     const std::int32_t record = add_record(operation, step);
     at(record).write_back = true;
@@ -87,10 +87,10 @@ void FlushWorker::register_step(const StepOperations& step) {
         read_at(operation.row, step.step);
         break;
       case Operation::Kind::kGradient:
-        arrivals_of(step.step, ranks_).records.push_back(add_record(operation, step));
+        incoming_of(step.step, ranks_).records.push_back(add_record(operation, step));
         break;
       default:
-        arrivals_of(step.step, operation.rank).records.push_back(add_record(operation, step));
+        incoming_of(step.step, operation.rank).records.push_back(add_record(operation, step));
     }
   }
   registered_ = step.step + 1;
@@ -103,14 +103,14 @@ void FlushWorker::read_at(std::int64_t row, std::int64_t step) {
   Record& record = at(of_row->last);
   if (record.due <= step) return;
   if (record.stage == Stage::kInFlight && mutated(Mutation::kInflightLevelFrozen)) return;
-  const bool counted = !mutated(Mutation::kOnlyArrivedCounts) || record.stage >= Stage::kQueued;
+  const bool counted = !mutated(Mutation::kOnlyReceivedCounts) || record.stage >= Stage::kQueued;
   if (counted && !(record.stage == Stage::kInFlight && mutated(Mutation::kInflightNotCounted))) {
     count(record.due, -1);
     count(step, +1);
   }
   record.due = step;
   if (record.stage == Stage::kPlanned && record.block == step - 1 && !record.write_back)
-    arrivals_of(step - 1, record.gradient == kNone ? record.rank : ranks_).urgent.push_back(of_row->last);
+    incoming_of(step - 1, record.gradient == kNone ? record.rank : ranks_).urgent.push_back(of_row->last);
   if (record.stage == Stage::kQueued) {
     queue_.move(of_row->last, step);
     add(counters_.queue_operations, 1);
@@ -155,67 +155,67 @@ std::int32_t FlushWorker::add_record(const Operation& operation, const StepOpera
   else
     at(of_row.last).behind = index;
   of_row.last = index;
-  if (!mutated(Mutation::kOnlyArrivedCounts)) count(record.due, +1);
+  if (!mutated(Mutation::kOnlyReceivedCounts)) count(record.due, +1);
   return index;
 }
 
 // ---- receipt
 
-bool FlushWorker::take_arrivals(bool flush_urgent) {
+bool FlushWorker::take_incoming(bool flush_urgent) {
   bool any = false;
   std::int64_t everywhere = kNever;
   for (int r = 0; r < ranks_; ++r) {
     RankArea& area = segment_->rank(r);
-    std::int64_t& arrived = arrived_[static_cast<std::size_t>(r)];
+    std::int64_t& received = received_[static_cast<std::size_t>(r)];
     const auto published = static_cast<std::int64_t>(area.published.value.load(std::memory_order_acquire));
-    for (; arrived < std::min(published, registered_); ++arrived) {
-      take_step(arrivals_of(arrived, r), arrived, flush_urgent);
+    for (; received < std::min(published, registered_); ++received) {
+      take_step(incoming_of(received, r), received, flush_urgent);
       any = true;
-      if (mutated(Mutation::kArrivalOrder)) {
-        std::erase(arrival_order_, r);
-        arrival_order_.push_back(r);
+      if (mutated(Mutation::kReceiveOrder)) {
+        std::erase(receive_order_, r);
+        receive_order_.push_back(r);
       }
     }
-    everywhere = std::min(everywhere, arrived);
+    everywhere = std::min(everywhere, received);
     std::deque<PendingWriteBack>& pending = write_backs_[static_cast<std::size_t>(r)];
     if (pending.empty()) continue;
     const std::uint64_t served = area.written_back.value.load(std::memory_order_acquire);
     while (!pending.empty() && pending.front().sequence < served) {
-      arrive(pending.front().record);
+      receive(pending.front().record);
       pending.pop_front();
       any = true;
     }
   }
-  for (; arrived_everywhere_ < everywhere; ++arrived_everywhere_) {
-    take_step(arrivals_of(arrived_everywhere_, ranks_), arrived_everywhere_, flush_urgent);
+  for (; received_everywhere_ < everywhere; ++received_everywhere_) {
+    take_step(incoming_of(received_everywhere_, ranks_), received_everywhere_, flush_urgent);
   }
   return any;
 }
 
 // Rows that the next step reads are written to the host before the others are even queued: its gate waits for just that. No step is
 // registered in between, so the lists and the pool stay as they are.
-void FlushWorker::take_step(Arrivals& arrivals, std::int64_t step, bool flush_urgent) {
-  if (!arrivals.urgent.empty()) {
-    for (const std::int32_t record : arrivals.urgent) arrive(record);
-    add(counters_.urgent, static_cast<std::int64_t>(arrivals.urgent.size()));
-    arrivals.urgent.clear();
+void FlushWorker::take_step(Incoming& incoming, std::int64_t step, bool flush_urgent) {
+  if (!incoming.urgent.empty()) {
+    for (const std::int32_t record : incoming.urgent) receive(record);
+    add(counters_.urgent, static_cast<std::int64_t>(incoming.urgent.size()));
+    incoming.urgent.clear();
     while (flush_urgent && queue_.front() <= step + 1 && flush_some(false)) {
     }
   }
-  for (const std::int32_t record : arrivals.records)
-    if (at(record).stage == Stage::kPlanned) arrive(record);  // else it was urgent
-  arrivals.records.clear();
+  for (const std::int32_t record : incoming.records)
+    if (at(record).stage == Stage::kPlanned) receive(record);  // else it was urgent
+  incoming.records.clear();
 }
 
-void FlushWorker::arrive(std::int32_t record) {
-  at(record).stage = Stage::kArrived;
+void FlushWorker::receive(std::int32_t record) {
+  at(record).stage = Stage::kReceived;
   if (rows_.find(at(record).row)->first == record) enqueue(record);  // else it waits behind an older one of its row
 }
 
 void FlushWorker::enqueue(std::int32_t record) {
   Record& queued = at(record);
   queued.stage = Stage::kQueued;
-  if (mutated(Mutation::kOnlyArrivedCounts)) count(queued.due, +1);
+  if (mutated(Mutation::kOnlyReceivedCounts)) count(queued.due, +1);
   queue_.enqueue(record, queued.due);
   add(counters_.queue_operations, 1);
 }
@@ -270,8 +270,8 @@ void FlushWorker::write(std::int32_t index) {
     add(counters_.values, 1);
   } else {
     std::vector<GradientSource>& sources = gradients_[static_cast<std::size_t>(record.gradient)];
-    if (mutated(Mutation::kArrivalOrder)) {  // each rank's entries as they came
-      for (const int rank : arrival_order_) {
+    if (mutated(Mutation::kReceiveOrder)) {  // each rank's entries as they came
+      for (const int rank : receive_order_) {
         std::vector<GradientSource> of_rank;
         for (const GradientSource& source : sources)
           if (source.rank == rank) of_rank.push_back(source);
@@ -305,7 +305,7 @@ void FlushWorker::land(std::int32_t index) {
   free_records_.push_back(index);
   if (record.behind == kNone)
     rows_.erase(record.row);
-  else if (at(record.behind).stage == Stage::kArrived)
+  else if (at(record.behind).stage == Stage::kReceived)
     enqueue(record.behind);
 }
 

@@ -32,7 +32,7 @@ class FlushWorker final : public Flusher {
  private:
   static constexpr std::int32_t kNone = -1;
 
-  enum class Stage : std::uint8_t { kPlanned, kArrived, kQueued, kInFlight };
+  enum class Stage : std::uint8_t { kPlanned, kReceived, kQueued, kInFlight };
   struct Record {
     std::int64_t row, due, position, block;
     std::int32_t rank;      // of a value
@@ -45,7 +45,7 @@ class FlushWorker final : public Flusher {
     std::int32_t first = kNone, last = kNone;
   };
   // Records of one step that are received together: from one rank, or the gradients, which need all ranks.
-  struct Arrivals {
+  struct Incoming {
     std::vector<std::int32_t> records;
     std::vector<std::int32_t> urgent;  // those that the next step reads
   };
@@ -59,10 +59,10 @@ class FlushWorker final : public Flusher {
   void register_step(const StepOperations& step) FRUGAL_REQUIRES(thread_);
   void read_at(std::int64_t row, std::int64_t step) FRUGAL_REQUIRES(thread_);
   std::int32_t add_record(const Operation& operation, const StepOperations& step) FRUGAL_REQUIRES(thread_);
-  // Arrival.
-  bool take_arrivals(bool flush_urgent) FRUGAL_REQUIRES(thread_);
-  void take_step(Arrivals& arrivals, std::int64_t step, bool flush_urgent) FRUGAL_REQUIRES(thread_);
-  void arrive(std::int32_t record) FRUGAL_REQUIRES(thread_);
+  // Receipt.
+  bool take_incoming(bool flush_urgent) FRUGAL_REQUIRES(thread_);
+  void take_step(Incoming& incoming, std::int64_t step, bool flush_urgent) FRUGAL_REQUIRES(thread_);
+  void receive(std::int32_t record) FRUGAL_REQUIRES(thread_);
   void enqueue(std::int32_t record) FRUGAL_REQUIRES(thread_);
   // Flushing.
   bool flush_some(bool register_between) FRUGAL_REQUIRES(thread_);
@@ -77,8 +77,8 @@ class FlushWorker final : public Flusher {
   void count_live(std::int64_t change) FRUGAL_REQUIRES(thread_);  // as it will be after a change
 
   Record& at(std::int32_t record) FRUGAL_REQUIRES(thread_) { return records_[static_cast<std::size_t>(record)]; }
-  Arrivals& arrivals_of(std::int64_t step, int rank) FRUGAL_REQUIRES(thread_) {
-    return arrivals_[static_cast<std::size_t>(step % window_ * (ranks_ + 1) + rank)];
+  Incoming& incoming_of(std::int64_t step, int rank) FRUGAL_REQUIRES(thread_) {
+    return incoming_[static_cast<std::size_t>(step % window_ * (ranks_ + 1) + rank)];
   }
 
   const std::shared_ptr<Segment> segment_;
@@ -98,11 +98,11 @@ class FlushWorker final : public Flusher {
   LevelQueue queue_ FRUGAL_GUARDED_BY(thread_);
 
   // Records of a step that have not been received: per rank its values, and behind them the gradients.
-  std::vector<Arrivals> arrivals_ FRUGAL_GUARDED_BY(thread_);
+  std::vector<Incoming> incoming_ FRUGAL_GUARDED_BY(thread_);
   std::vector<std::deque<PendingWriteBack>> write_backs_ FRUGAL_GUARDED_BY(thread_);  // per rank, in order of requests
-  std::vector<std::int64_t> arrived_ FRUGAL_GUARDED_BY(thread_);  // per rank: steps that have been received
-  std::int64_t arrived_everywhere_ FRUGAL_GUARDED_BY(thread_) = 0;
-  std::vector<int> arrival_order_ FRUGAL_GUARDED_BY(thread_);  // ranks, the last received one last; for one mutation
+  std::vector<std::int64_t> received_ FRUGAL_GUARDED_BY(thread_);  // per rank: steps that have been received
+  std::int64_t received_everywhere_ FRUGAL_GUARDED_BY(thread_) = 0;
+  std::vector<int> receive_order_ FRUGAL_GUARDED_BY(thread_);  // ranks, the last received one last; for one mutation
 
   std::vector<std::int32_t> due_counts_
       FRUGAL_GUARDED_BY(thread_);                           // records that have not landed, per finite due step

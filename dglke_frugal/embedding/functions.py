@@ -30,7 +30,7 @@ class ReadRows(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradients):
         """gradients: in that shape."""
-        return _arrive(ctx, gradients), None, None, None, None, None
+        return _deliver(ctx, gradients), None, None, None, None, None
 
     @staticmethod
     def deliver(ctx, gradients):
@@ -52,7 +52,7 @@ class ReadBags(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradients):
         """gradients: (B, dim), of which each id of a bag gets its own bag's."""
-        return _arrive(ctx, gradients), None, None, None, None, None
+        return _deliver(ctx, gradients), None, None, None, None, None
 
     @staticmethod
     def deliver(ctx, gradients):
@@ -65,7 +65,7 @@ def _remember(ctx, kind, handle, receive, ticket) -> None:
     ctx.save_for_backward(NOTHING)
 
 
-def _arrive(ctx, gradients) -> Optional[torch.Tensor]:
+def _deliver(ctx, gradients) -> Optional[torch.Tensor]:
     """Backward has reached a lookup: its rows are updated. The gradient of the handle is always 0; None adds nothing to
     one that is there."""
     ctx.saved_tensors  # raises torch's error in a second backward of a graph that has been freed

@@ -115,7 +115,7 @@ class KeyTable:
         self._time += 1
         return KeyRequest(keys, scores, self._ahead if ahead else self._index, self._time)
 
-    def arrived(self, request: KeyRequest, left: int) -> None:
+    def gradient_received(self, request: KeyRequest, left: int) -> None:
         """A lookup that was resolved ahead takes place now; `left` more are to come."""
         self._index.set_time(request.time)
         new = self._index.assign(request.distinct, request.given) < 0

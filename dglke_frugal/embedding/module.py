@@ -400,7 +400,7 @@ class Embedding(nn.Module):
                 request = table.next
                 if not np.array_equal(request.keys, flat):
                     raise RuntimeError(OTHER_IDS)
-                keys.arrived(request, table.pending - 1)
+                keys.gradient_received(request, table.pending - 1)
             else:
                 request = keys.resolve(flat, scores, ahead=False)
             values, ticket = table.look_up(request, lambda executor: keys.begin_rows(request, executor))

@@ -38,7 +38,7 @@ class CarriedRows(DirectWriteRows):
         self._carrier: Optional[_native.Carrier] = None
         self._made = 0  # records
         super().__init__(table, port, config, device, rounding)
-        self._arrival_turn = device.zeros(1, dtype=np.int32)
+        self._prefetch_turn = device.zeros(1, dtype=np.int32)
 
     def _make_cache(self, slots):
         first = _native.CARRIED_WORD_BYTES
@@ -71,13 +71,13 @@ class CarriedRows(DirectWriteRows):
     def _memory(self):
         return self.cache, self.cache, None  # only the owner's kernels read host rows
 
-    def _arrive(self, plan, records):
-        return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,
+    def _prefetch(self, plan, records):
+        return [self._carrier.prepare_prefetch(plan.rows, plan.source, records, plan.published, self._prefetch_turn,
                                               self._crossing())]
 
-    def _prepare_whole_arrival(self, block, memory, plan, records):
-        return self._carrier.prepare_whole_arrival(block, memory.memory, plan.rows, plan.source, records, plan.published,
-                                                   self._arrival_turn, self._crossing())
+    def _prepare_whole_prefetch(self, block, memory, plan, records):
+        return self._carrier.prepare_whole_prefetch(block, memory.memory, plan.rows, plan.source, records, plan.published,
+                                                   self._prefetch_turn, self._crossing())
 
     def _depart(self, plan):
         return [self._carrier.prepare_departure(plan.rows, plan.leave, plan.target, self._published_counter,

@@ -83,7 +83,7 @@ class CudaDevice(Device):
         # Small transfer kernels are scheduled before kernels that fill the device, and the kernels of submitted work
         # before those of side streams that fill it.
         self._stream = self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1))
-        self._arrivals, self._departures = (
+        self._prefetches, self._departures = (
             self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)) for _ in range(2))
         self._beside, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
         self.stream = self._stream.number
@@ -110,11 +110,11 @@ class CudaDevice(Device):
     def make_point(self):
         return self._stream.make_event(self._stream.torch)
 
-    def arrive(self, work, after=None, point=None):
-        arrived = self._beside_work(self._arrivals, work, after, point)
+    def prefetch(self, work, after=None, point=None):
+        prefetched = self._beside_work(self._prefetches, work, after, point)
         if point is None:
-            self._stream.hold(arrived)
-        return arrived
+            self._stream.hold(prefetched)
+        return prefetched
 
     def depart(self, work, after=None):
         return self._beside_work(self._departures, work, after or self.record())
@@ -158,7 +158,7 @@ class CudaDevice(Device):
             raise _native.DeviceError(
                 f"{self.torch_device} has no room for {wanted:.2f} GiB: {free:.2f} of {total:.2f} GiB are free; use a "
                 "smaller --cache_size or --cache_ratio") from error
-        self._arrivals.hold(self._stream.record())  # or they would write before the zeros
+        self._prefetches.hold(self._stream.record())  # or they would write before the zeros
         return memory
 
     def pinned(self, *shape, dtype=np.float32):

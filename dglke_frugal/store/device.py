@@ -83,7 +83,7 @@ class Device:
         the call."""
         return Event()
 
-    def arrive(self, work: Callable[[], None], after: Optional[Event] = None, point: Optional[Event] = None) -> Event:
+    def prefetch(self, work: Callable[[], None], after: Optional[Event] = None, point: Optional[Event] = None) -> Event:
         """Run `work`, which only enqueues copies and kernels that take `stream`, after all prefetches before
         it and after `after`.
 

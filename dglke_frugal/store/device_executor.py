@@ -89,7 +89,7 @@ class _Turn:
             with rows.device.current():
                 self.work = rows.prepare(self._plan.plan, self.records, sums, update)
         self._block = torch.empty(0, dtype=torch.uint8)
-        self.arrived, self.packed = Event(), None
+        self.prefetched, self.packed = Event(), None
 
     def place(self, lookup: _native.Lookup) -> _native.PlacedLookup:
         """The next lookup, where `copy` brings it."""
@@ -151,7 +151,7 @@ class DeviceExecutor(RankExecutor):
         turn = self._turns[self._begun % STEPS_ON_DEVICE]
         super().begin(request)
         lookup = self._lookup
-        turn.arrived.wait()
+        turn.prefetched.wait()
         if turn.packed is not None:
             self._packing.append(turn.packed)
         turn.packed, request.packed_in = request.packed_in, None
@@ -159,14 +159,14 @@ class DeviceExecutor(RankExecutor):
             turn.packed = self.packing_memory(len(lookup))
             lookup.pack(turn.packed.numpy())
         self._placed, self._turn = turn.place(lookup), turn
-        copy, rows_arrive = turn.copy(lookup), self._part(turn.work.arrive)
+        copy, prefetch_rows = turn.copy(lookup), self._part(turn.work.prefetch)
 
-        def arrive():
+        def prefetch():
             copy()
-            rows_arrive()
+            prefetch_rows()
 
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
-        turn.arrived = self._device.arrive(arrive, after)
+        turn.prefetched = self._device.prefetch(prefetch, after)
         self._rows.wait()
         self._ungathered = self._part(turn.work.gather)
 

@@ -65,7 +65,7 @@ class PreparedStep(NamedTuple):
     its gradients. write_back: after the computation.
     """
 
-    arrive: Prepared
+    prefetch: Prepared
     gather: Prepared
     update: Prepared
     depart: Prepared
@@ -154,11 +154,11 @@ class DeviceRows:
         written back."""
         raise NotImplementedError
 
-    def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
+    def prefetch(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
         """Work that copies the rows to the device that can be read before `gather`; `plan` and records as there."""
-        return self._all(self._arrive(plan, records), plan)
+        return self._all(self._prefetch(plan, records), plan)
 
-    def whole_arrival(self, block: torch.Tensor, memory: PlanMemory, plan: Plan,
+    def whole_prefetch(self, block: torch.Tensor, memory: PlanMemory, plan: Plan,
                       records: torch.Tensor) -> Optional[Callable[[int], Callable[[], None]]]:
         """`prefetch` of the rows, of the step's block (bytes,) uint8 and of its final plan by one kernel: a function
         that takes the address of the running step's packed block, once for each step, and returns that work. None
@@ -202,7 +202,7 @@ class DeviceRows:
         `write_back`, for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
         where = self._complete(plan)
         from_sums = prepare_update(self.row_table, where.leave, where.target, records, sums, update)
-        return PreparedStep(self._arrive(plan, records), self._gather(plan, records),
+        return PreparedStep(self._prefetch(plan, records), self._gather(plan, records),
                             [from_sums, *self._publish(plan)], self._depart(plan))
 
     def publish(self, plan: Plan) -> None:
@@ -217,7 +217,7 @@ class DeviceRows:
 
         return work if kernels else no_op
 
-    def _arrive(self, plan: Plan, records: torch.Tensor) -> Prepared:
+    def _prefetch(self, plan: Plan, records: torch.Tensor) -> Prepared:
         return ()
 
     def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all", crossing: str = "bus") -> Prepared:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from .._native import prepare_arrival, prepare_return, prepare_set_aside, write_back_rows
+from .._native import prepare_prefetch, prepare_return, prepare_set_aside, write_back_rows
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import SMALL_TABLE, FlushConfig
@@ -169,20 +169,20 @@ class DirectWriteRows(EngineRows):
         self._plans = PlansAhead(port, self._cell, device)
         self._turn = device.zeros(1, dtype=np.int32)  # of the write-back kernel
 
-    def _arrive(self, plan, records):
+    def _prefetch(self, plan, records):
         return super()._gather(plan, records, "host", self._crossing())
 
-    def whole_arrival(self, block, memory, plan, records):
-        arrive = self._prepare_whole_arrival(block, memory, plan, records)
+    def whole_prefetch(self, block, memory, plan, records):
+        run = self._prepare_whole_prefetch(block, memory, plan, records)
 
-        def arrival(packed: int) -> Callable[[], None]:
+        def prefetch(packed: int) -> Callable[[], None]:
             plans = self._plans.addresses(self._step)
-            return lambda: arrive(packed, *plans, self.device.stream)
+            return lambda: run(packed, *plans, self.device.stream)
 
-        return arrival
+        return prefetch
 
-    def _prepare_whole_arrival(self, block, memory, plan, records) -> _native.PreparedArrival:
-        return prepare_arrival(self.row_table, block, memory.memory, plan.rows, plan.source, records, self._crossing())
+    def _prepare_whole_prefetch(self, block, memory, plan, records) -> _native.PreparedPrefetch:
+        return prepare_prefetch(self.row_table, block, memory.memory, plan.rows, plan.source, records, self._crossing())
 
     def _gather(self, plan, records, part="cache"):
         gather = super()._gather(plan, records, part)
@@ -219,7 +219,7 @@ class DirectWriteRows(EngineRows):
     def _serve(self, write_backs):
         """The last step's write-back need not have ended: its rows have not been cached since."""
         super()._serve(write_backs, after=self._departed_before)
-        self.device.arrive(no_op, after=self.device.record())  # the rows are read behind it
+        self.device.prefetch(no_op, after=self.device.record())  # the rows are read behind it
 
 
 def _as_records(row, slot, leave, target) -> np.ndarray:

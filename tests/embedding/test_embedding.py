@@ -62,18 +62,18 @@ def run(module, plain, program, ahead):
         assert torch.equal(values.detach().cpu(), plain.read(ids))
         return values
 
-    def arrive(ids, values, number):
+    def deliver(ids, values, number):
         gradient = gradient_of(values, number)
         (values.backward if number % 3 else lambda given: module.learn(values, given))(gradient.to(values.device))
         plain.update(ids, gradient)
 
     for number, (what, *operands) in enumerate(program):
         if what == "train":
-            arrive(operands[0], look_up(operands[0]), number)
+            deliver(operands[0], look_up(operands[0]), number)
         elif what in ("two", "swapped"):
             pairs = [(ids, look_up(ids)) for ids in operands]
             for i, pair in enumerate(reversed(pairs) if what == "swapped" else pairs):
-                arrive(*pair, 100 * number + i)
+                deliver(*pair, 100 * number + i)
         elif what == "read":
             if prefetched > asked and np.array_equal(operands[0].reshape(-1), to_come[asked].reshape(-1)):
                 continue  # that would be the lookup which was prefetched
@@ -105,7 +105,7 @@ def test_every_setting_gives_the_bits_of_a_plain_loop(optimizer, cache, program,
     run(module, PlainTable(module.weight, optimizer), program, ahead)
 
 
-@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "arrivals ahead", "departures ahead", CUDA])
+@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "prefetches ahead", "departures ahead", CUDA])
 def test_a_device_gives_the_bits_of_a_plain_loop(name):
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(optimizer=st.sampled_from(OPTIMIZERS), cache=caches, program=st.lists(actions, max_size=12),

@@ -115,7 +115,7 @@ class Program:
     """
 
     scored, make_one = False, Embedding
-    actions = (*("look_up",) * 8, *("arrive",) * 4, "arrive_together", "arrive_scaled", "forget_late", "read",
+    actions = (*("look_up",) * 8, *("deliver",) * 4, "deliver_together", "deliver_scaled", "forget_late", "read",
                "announce", "announce", "discard", "set_rate", "reload", "replace", "convert", "compare")
 
     def __init__(self, seed):
@@ -149,7 +149,7 @@ class Program:
         rows = self.bring_in(ids.flatten().tolist(), ids.numel() * [0] if scores is None else scores.flatten().tolist())
         self.late.append(self.forward(ids, scores, rows))
         if self.random.random() < 0.4:
-            self.arrive(-1)
+            self.deliver(-1)
 
     def forward(self, ids, scores, rows):
         values = self.module(ids) if scores is None else self.module(ids, scores)
@@ -160,7 +160,7 @@ class Program:
         read = [self.absent(key) if row is None else row.values for key, row in zip(ids.flatten().tolist(), rows)]
         return torch.stack([*read, torch.zeros(DIM)])[:-1].view(*ids.shape, DIM)
 
-    def arrive(self, which=None):
+    def deliver(self, which=None):
         """A gradient comes, of the lookup before or a late one."""
         if self.late:
             values, *lookup = self.late.pop(self.random.integers(len(self.late)) if which is None else which)
@@ -171,7 +171,7 @@ class Program:
                 values.backward(gradient.to(values.dtype))
             self.move(lookup, gradient)
 
-    def arrive_together(self):
+    def deliver_together(self):
         """Two lookups in one graph: autograd begins with what was computed last."""
         if len(self.late) > 1:
             both = [(values, lookup, self.noise(values.shape)) for values, *lookup in self.late[-2:]]
@@ -180,7 +180,7 @@ class Program:
             for _, lookup, gradient in reversed(both):
                 self.move(lookup, gradient)
 
-    def arrive_scaled(self):
+    def deliver_scaled(self):
         """A gradient comes from GradScaler, whose factor is a power of two; or infinite, which moves nothing."""
         if self.late:
             values, *lookup = self.late.pop()

@@ -1,4 +1,4 @@
-"""Machines as threads of this process: their blocks lie in memory and arrive late and out of order."""
+"""Machines as threads of this process: their blocks lie in memory and deliver late and out of order."""
 import threading
 import time
 
@@ -13,12 +13,12 @@ class Network:
     """What the transports of all machines share.
 
     delay: (number, sender, receiver) -> seconds until the block may be read. tamper: (number, sender, receiver, block)
-    -> the block that arrives.
+    -> the block that is delivered.
     """
 
     def __init__(self, machines, delay=lambda *_: 0.0, tamper=lambda number, sender, receiver, block: block):
         self.machines, self.delay, self.tamper = machines, delay, tamper
-        self.arrived = {}
+        self.delivered = {}
         self.changed = threading.Condition()
         self.failed = False
 
@@ -46,18 +46,18 @@ class MemoryTransport(Transport):
         if part is None:
             return
 
-        def arrive():
+        def deliver():
             with network.changed:
-                network.arrived[key] = part
+                network.delivered[key] = part
                 network.changed.notify_all()
 
         delay = network.delay(*key)
         if delay:
-            timer = threading.Timer(delay, arrive)
+            timer = threading.Timer(delay, deliver)
             timer.daemon = True
             timer.start()
         else:
-            arrive()
+            deliver()
 
     def wait(self, number):
         network, blocks = self.network, []
@@ -68,12 +68,12 @@ class MemoryTransport(Transport):
                 continue
             key = number, sender, self.machine
             with network.changed:
-                while key not in network.arrived and not network.failed:
+                while key not in network.delivered and not network.failed:
                     if not network.changed.wait(deadline - time.monotonic()):
                         raise MachineError(f"block {key} has not come")
                 if network.failed:
                     raise MachineError("another machine has failed")
-                block = network.arrived.pop(key)
+                block = network.delivered.pop(key)
             assert len(block) == floats, (key, len(block), floats)
             blocks.append(block)
         return blocks

@@ -89,17 +89,17 @@ def test_work_runs_in_order_and_marks_wait(queued_device):
 
 
 @pytest.mark.parametrize("kind", ["cpu", "queued", *STREAMS, CUDA])
-def test_what_arrives_is_computed_with_and_departs(kind):
+def test_prefetched_memory_is_computed_with_and_written_back(kind):
     """With a buffer that is used again once what was in it has left, as a step's is."""
     device, count = make_device(kind), 30
     coming, gone = (device.pinned(count, dtype=np.float32) for _ in range(2))
     coming.copy_(torch.arange(count))
-    arrived, departed = device.zeros(1), device.zeros(1)
+    prefetched, departed = device.zeros(1), device.zeros(1)
     before, left = None, None
     for value in range(count):
         place = 4 * value
-        device.arrive(lambda place=place: device.copy(arrived.data_ptr(), coming.data_ptr() + place, 4), after=before)
-        device.submit(lambda: departed.copy_(arrived * 2), after=left)
+        device.prefetch(lambda place=place: device.copy(prefetched.data_ptr(), coming.data_ptr() + place, 4), after=before)
+        device.submit(lambda: departed.copy_(prefetched * 2), after=left)
         before = device.record()
         left = device.depart(lambda place=place: device.copy(gone.data_ptr() + place, departed.data_ptr(), 4))
     device.synchronize()
@@ -107,18 +107,18 @@ def test_what_arrives_is_computed_with_and_departs(kind):
 
 
 @pytest.mark.parametrize("kind", ["cpu", "queued", CUDA])
-def test_pieces_of_host_memory_arrive_together(kind):
+def test_pieces_of_host_memory_are_prefetched_together(kind):
     device = make_device(kind)
-    coming, arrived = device.pinned(1000, dtype=np.float32), device.zeros(1000)
+    coming, prefetched = device.pinned(1000, dtype=np.float32), device.zeros(1000)
     coming.copy_(torch.arange(1000) + 1)
-    pieces = [(arrived.data_ptr() + 4 * first, coming.data_ptr() + 4 * first, 4 * floats)
+    pieces = [(prefetched.data_ptr() + 4 * first, coming.data_ptr() + 4 * first, 4 * floats)
               for first, floats in ((0, 4), (8, 600), (800, 0), (900, 100))]
-    device.arrive(lambda: device.fetch(pieces))
+    device.prefetch(lambda: device.fetch(pieces))
     device.synchronize()
     expected = torch.zeros(1000)
     for first, floats in ((0, 4), (8, 600), (900, 100)):
         expected[first : first + floats] = coming[first : first + floats]
-    assert torch.equal(arrived.cpu(), expected)
+    assert torch.equal(prefetched.cpu(), expected)
 
 
 def test_what_the_host_waits_for_its_device_is_counted(monkeypatch):

@@ -61,7 +61,7 @@ class Stepper:
     def run(self, step):
         self.rows.begin(step)
         known, records = rows_of(step), self.records[step % STEPS_ON_DEVICE]
-        plan, arrive = self._plan(step, known, len(records))
+        plan, fetch = self._plan(step, known, len(records))
         size = len(plan.rows)
         entries = []
         for ids, noise in workload(step):
@@ -69,8 +69,8 @@ class Stepper:
             order = np.argsort(slots, kind="stable").astype(np.int32)
             offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
             entries.append((noise, slots, offset, order))
-        arrival = self.rows.arrival(plan, records)
-        self.device.arrive(lambda: (arrive(), arrival()), after=self.departed[step % STEPS_ON_DEVICE])
+        prefetch = self.rows.prefetch(plan, records)
+        self.device.prefetch(lambda: (fetch(), prefetch()), after=self.departed[step % STEPS_ON_DEVICE])
         self.rows.wait()
         self.device.submit(lambda: self._work(plan, records, entries))
         self._end(step, plan)
@@ -78,8 +78,8 @@ class Stepper:
     def run_nothing(self, step):
         """A step that changes no row."""
         self.rows.begin(step)
-        plan, arrive = self._plan(step, None, 0)
-        self.device.arrive(arrive, after=self.departed[step % STEPS_ON_DEVICE])
+        plan, fetch = self._plan(step, None, 0)
+        self.device.prefetch(fetch, after=self.departed[step % STEPS_ON_DEVICE])
         self.device.submit(lambda: self.rows.publish(plan))
         self._end(step, plan)
 

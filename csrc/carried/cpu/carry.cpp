@@ -24,7 +24,7 @@ void bring_home(const CarriedRows& rows, std::int64_t row, std::int64_t slot) {
 
 }  // namespace
 
-void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number) {
+void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number) {
   const RowMemory& part = rows.part;
   const RowLayout layout = layout_of(part);
   for_carried(
@@ -40,8 +40,8 @@ void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords
             std::copy_n(from, part.record_floats(), to);
         }
       });
-  tell(rows.arrived, number);
-  if (rows.rules.hears_arrivals) hear(rows.arrived, number);
+  tell(rows.prefetched, number);
+  if (rows.rules.waits_for_prefetches) hear(rows.prefetched, number);
 }
 
 void depart(const CarriedRows& rows, const RowReturns& returns, std::uint64_t number) {

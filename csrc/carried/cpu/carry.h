@@ -6,7 +6,7 @@
 namespace frugal::cpu {
 
 // P(k): records of rows that come from the host, of all ranks, in floats. number: k + 1.
-void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number);
+void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number);
 
 // W(k): rows that leave as returns.wanted, from the slots of all ranks to their host rows. number: k + 1.
 void depart(const CarriedRows& rows, const RowReturns& returns, std::uint64_t number);

@@ -30,7 +30,7 @@ __device__ void bring(const CarriedRows& rows, const RowReads& reads, const Carr
 // Rows by the first `blocks` blocks; pieces by the others, `number` among them.
 template <RowElement kElement>
 __global__ void __launch_bounds__(kMostThreads)
-    carried_arrive_kernel(const __grid_constant__ CarriedRows rows, RowReads reads,
+    carried_prefetch_kernel(const __grid_constant__ CarriedRows rows, RowReads reads,
                           const __grid_constant__ CarriedRecords records, const std::int64_t* number, unsigned* turn,
                           Sharing by, unsigned blocks, const __grid_constant__ Fetch fetch) {
   if (blockIdx.x < blocks)
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kMostThreads)
     fetch_pieces(fetch, blockIdx.x - blocks, gridDim.x - blocks);
   if (!is_last_block(turn)) return;
   const auto reached = static_cast<std::uint64_t>(*static_cast<const volatile std::int64_t*>(number));
-  tell(rows.arrived, reached);
-  hear(rows.arrived, reached);  // if somebody has failed, nobody uses what follows
+  tell(rows.prefetched, reached);
+  hear(rows.prefetched, reached);  // if somebody has failed, nobody uses what follows
 }
 
 template <bool kAwaits>
@@ -86,12 +86,12 @@ __global__ void __launch_bounds__(kMostThreads)
       [&](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; }, [](const Team&) {});
 }
 
-using ArriveKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::int64_t*, unsigned*, Sharing, unsigned,
+using PrefetchKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::int64_t*, unsigned*, Sharing, unsigned,
                               const Fetch);
 
-ArriveKernel arrive_of(RowElement element) {
-  return element == RowElement::kFloat32 ? carried_arrive_kernel<RowElement::kFloat32>
-                                         : carried_arrive_kernel<RowElement::kFloat16>;
+PrefetchKernel prefetch_kernel_of(RowElement element) {
+  return element == RowElement::kFloat32 ? carried_prefetch_kernel<RowElement::kFloat32>
+                                         : carried_prefetch_kernel<RowElement::kFloat16>;
 }
 
 std::int64_t bytes_of(const CarriedRows& rows) { return 4 * rows.part.record_floats(); }
@@ -100,17 +100,17 @@ int lanes_for(const CarriedRows& rows) { return lanes_for_words(rows.part.record
 
 }  // namespace
 
-void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
+void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
             unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch) {
   const Movement moved =
-      arrival_of(reads.count, lanes_for(rows), launch.crossing, rows.ranks() * bytes_of(rows));
+      prefetch_movement(reads.count, lanes_for(rows), launch.crossing, rows.ranks() * bytes_of(rows));
   const Fetch fetch = fetch_of(pieces);
   const Sharing by = moved.by;
   const int threads = moved.threads, bytes = moved.list_bytes();
   const unsigned blocks = moved.blocks, all = blocks + fetch.blocks_beside(threads);
-  const auto kernel = arrive_of(rows.part.element);
+  const auto kernel = prefetch_kernel_of(rows.part.element);
   kernel<<<all, threads, bytes, stream_of(launch)>>>(rows, reads, records, number, turn, by, blocks, fetch);
-  cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows");
+  cuda_check(cudaGetLastError(), "launching the prefetch of " + std::to_string(reads.count) + " rows");
 }
 
 void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch) {

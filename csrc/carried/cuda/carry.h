@@ -11,9 +11,9 @@
 
 namespace frugal::cuda {
 
-// number: in device memory, read by the kernel. turn: there, too, zeroed, for the kernel's own use. pieces: see arrive in
-// kernels/cuda/arrival.h; `number` may be part of them.
-void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
+// number: in device memory, read by the kernel. turn: there, too, zeroed, for the kernel's own use. pieces: see prefetch in
+// kernels/cuda/prefetch.h; `number` may be part of them.
+void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
             unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch);
 
 // number: publication.value; a publication is needed.

@@ -4,7 +4,7 @@
 
 namespace frugal::cuda {
 
-void arrive(const CarriedRows&, const RowReads&, const CarriedRecords&, const std::int64_t*, unsigned*,
+void prefetch(const CarriedRows&, const RowReads&, const CarriedRecords&, const std::int64_t*, unsigned*,
             std::span<const HostPiece>, const Launch&) {
   refuse_cuda();
 }

@@ -1,6 +1,6 @@
 // What stands for the CUDA sources of this folder in a build without CUDA, where nobody has device memory.
 #include "device/device_error.h"
-#include "kernels/cuda/arrival.h"
+#include "kernels/cuda/prefetch.h"
 #include "kernels/cuda/complex_product.h"
 #include "kernels/cuda/host_pieces.h"
 #include "kernels/cuda/matrix_kernels.h"
@@ -22,7 +22,7 @@ void write_back(const RowMemory&, const WriteBack*, std::int64_t, const Launch&)
 void spread(const RowSpread&, float*, const Launch&) { refuse_cuda(); }
 void publish(std::uint64_t*, const std::int64_t*, const Launch&) { refuse_cuda(); }
 
-void arrive(const RowMemory&, const RowReads&, float*, std::span<const HostPiece>, const Launch&) { refuse_cuda(); }
+void prefetch(const RowMemory&, const RowReads&, float*, std::span<const HostPiece>, const Launch&) { refuse_cuda(); }
 
 void fetch(std::span<const HostPiece>, const Launch&) { refuse_cuda(); }
 

@@ -1,5 +1,5 @@
 #include "device/cuda_check.h"
-#include "kernels/cuda/arrival.h"
+#include "kernels/cuda/prefetch.h"
 #include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/cuda/row_movement.cuh"
@@ -111,7 +111,7 @@ GatherKernel gather_of(RowElement element) {
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
   if (reads.count == 0) return;
-  if (reads.part == ReadPart::kHost) return arrive(memory, reads, records, {}, launch);
+  if (reads.part == ReadPart::kHost) return prefetch(memory, reads, records, {}, launch);
   const int lanes = lanes_of(memory);
   const Blocks& most = blocks_by(launch.crossing, kBusBlocks, kBusBlocks);
   const int threads = most.threads;

@@ -29,13 +29,13 @@ struct Blocks {
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
 // so their threads are on many of them. Those of reads are on few where rows are short: what is computed beside them on a
 // multiprocessor waits with them.
-inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kShortArrivalBlocks{4, 256};
+inline constexpr Blocks kBusBlocks{48, 256}, kPrefetchBlocks{16, 64}, kShortPrefetchBlocks{4, 256};
 // Rows leave for a large table by teams each of which waits until what it has stored is there: of long rows (bytes) so many
 // bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile waits behind
 // them.
 inline constexpr Blocks kBoundDepartureBlocks{32, 64}, kShortDepartureBlocks{16, 128};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
-inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
+inline constexpr Blocks kFewPrefetchBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
 inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};
 

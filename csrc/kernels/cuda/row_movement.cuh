@@ -219,9 +219,9 @@ inline Movement movement_of(std::int64_t rows, int lanes, const Blocks& most, in
 }
 
 // bytes: of a row.
-inline Movement arrival_of(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes) {
-  const Blocks& usual = bytes < kLongRow ? kShortArrivalBlocks : kArrivalBlocks;
-  return movement_of(rows, lanes, blocks_by(crossing, usual, kFewArrivalBlocks), kMostTogether);
+inline Movement prefetch_movement(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes) {
+  const Blocks& usual = bytes < kLongRow ? kShortPrefetchBlocks : kPrefetchBlocks;
+  return movement_of(rows, lanes, blocks_by(crossing, usual, kFewPrefetchBlocks), kMostTogether);
 }
 
 // parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using namespace carried_ranks;
 
-enum Stream { kArrivals, kComputation, kDepartures, kStreams };
+enum Stream { kPrefetches, kComputation, kDepartures, kStreams };
 
 constexpr std::int64_t kTableRows = 60, kStepRows = 17;
 
@@ -63,8 +63,8 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
       threads.emplace_back([&, rank, stream, work] {
         const CarriedRows rows = all.rows(rank, rules);
         for (int k = 0; k < steps; ++k) {
-          if (stream == kArrivals) own.await(kDepartures, k - kStepsThere + 1);
-          if (stream == kComputation) own.await(kArrivals, k + 1);
+          if (stream == kPrefetches) own.await(kDepartures, k - kStepsThere + 1);
+          if (stream == kComputation) own.await(kPrefetches, k + 1);
           if (stream == kDepartures) own.await(kComputation, k + 1);
           pause(rank, stream, k);
           work(rows, planned[static_cast<std::size_t>(k)], k);
@@ -72,8 +72,8 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
         }
       });
     };
-    start(kArrivals, [&](const CarriedRows& rows, const PlannedStep& step, int k) {
-      cpu::arrive(rows, step.reads(), all.records_of(k), static_cast<std::uint64_t>(k) + 1);
+    start(kPrefetches, [&](const CarriedRows& rows, const PlannedStep& step, int k) {
+      cpu::prefetch(rows, step.reads(), all.records_of(k), static_cast<std::uint64_t>(k) + 1);
     });
     start(kComputation, [&, rank](const CarriedRows&, const PlannedStep& step, int k) {
       float* const slots = all.slots[static_cast<std::size_t>(rank)].data();
@@ -121,10 +121,10 @@ TEST(CarriedRows, WhateverTheDelays) {
 }
 
 // Without the wait for others' prefetches a late row is computed with as it was before.
-TEST(CarriedMutations, AnArrivalThatIsNotHeardIsCaught) {
-  EXPECT_GT(wrong_floats(2, 12, {.hears_arrivals = false},
+TEST(CarriedMutations, APrefetchThatIsNotWaitedForIsCaught) {
+  EXPECT_GT(wrong_floats(2, 12, {.waits_for_prefetches = false},
                          [](int rank, Stream stream, int) {
-                           if (rank == 1 && stream == kArrivals) std::this_thread::sleep_for(5ms);
+                           if (rank == 1 && stream == kPrefetches) std::this_thread::sleep_for(5ms);
                          }),
             0);
 }
@@ -161,7 +161,7 @@ TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
     }
 }
 
-TEST(CarriedRows, ArriveInFloatsFromHalves) {
+TEST(CarriedRows, ArePrefetchedInFloatsFromHalves) {
   const RowLayout layout = RowLayout::for_dim(21, 1, RowElement::kFloat16);
   const std::vector<PlannedStep> planned = plan(1, 12, 9, 5);
   Ranks all(3, layout, 12, 9);
@@ -172,7 +172,7 @@ TEST(CarriedRows, ArriveInFloatsFromHalves) {
       round_embedding_to_nearest(layout, values.data(), all.rows(0).host_part(row, rank));
     }
   all.say_all(1);
-  for (int rank = 0; rank < 3; ++rank) cpu::arrive(all.rows(rank), planned[0].reads(), all.records_of(0), 1);
+  for (int rank = 0; rank < 3; ++rank) cpu::prefetch(all.rows(rank), planned[0].reads(), all.records_of(0), 1);
   for (std::size_t u = 0; u < 9; ++u)
     for (int rank = 0; rank < 3; ++rank)
       for (std::int64_t i = 0; i < 21; ++i)
@@ -185,7 +185,7 @@ TEST(CarriedRows, WaitForNobodyOnceARankHasFailed) {
   const std::vector<PlannedStep> planned = plan(1, 8, 4, 1);
   const std::vector<float> before = all.host;
   all.failed = 1;
-  cpu::arrive(all.rows(0), planned[0].reads(), all.records_of(0), 1);
+  cpu::prefetch(all.rows(0), planned[0].reads(), all.records_of(0), 1);
   cpu::depart(all.rows(0), planned[0].returns(), 1);
   EXPECT_EQ(all.host, before);  // nothing is written back that no rank has computed
 }

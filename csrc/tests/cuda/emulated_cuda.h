@@ -62,7 +62,7 @@ struct Thread {
 
 // A place where some threads wait for each other.
 struct Meeting {
-  int arrived = 0;
+  int waiting = 0;
   unsigned times = 0;
 };
 
@@ -101,14 +101,14 @@ inline void run_thread() {
 
 inline void meet_block() {
   const unsigned before = block_meeting.times;
-  ++block_meeting.arrived;
+  ++block_meeting.waiting;
   while (block_meeting.times == before) let_others_run();
 }
 inline void meet_lanes(unsigned mask) {
   Meeting& meeting = lane_meetings[{threadIdx.x / kWarp, mask}];
   const unsigned before = meeting.times;
-  if (++meeting.arrived == __builtin_popcount(mask)) {
-    meeting.arrived = 0;
+  if (++meeting.waiting == __builtin_popcount(mask)) {
+    meeting.waiting = 0;
     ++meeting.times;
     return;
   }
@@ -148,8 +148,8 @@ inline void run_block(unsigned block, unsigned size) {
       threadIdx.x = t;
       let_run(threads[t].get());
     }
-    if (block_meeting.arrived > 0 && block_meeting.arrived == alive) {  // those that returned are not waited for
-      block_meeting.arrived = 0;
+    if (block_meeting.waiting > 0 && block_meeting.waiting == alive) {  // those that returned are not waited for
+      block_meeting.waiting = 0;
       ++block_meeting.times;
     }
   }

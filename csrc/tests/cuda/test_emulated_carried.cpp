@@ -66,7 +66,7 @@ std::vector<float> known(const Ranks& ranks, std::vector<float> records, std::in
   return found;
 }
 
-TEST(EmulatedCarried, ArrivalsBringEveryRankItsColumns) {
+TEST(EmulatedCarried, PrefetchesBringEveryRankItsColumns) {
   for (const Case& each : cases())
     for (const cuda::Crossing crossing : kCrossings) {
       PlannedStep step = plan(1, kTableRows, each.rows, 2)[0];
@@ -76,22 +76,22 @@ TEST(EmulatedCarried, ArrivalsBringEveryRankItsColumns) {
       for (int rank = 0; rank < each.ranks; ++rank) {
         expected.say_all(number);
         found.say_all(number);
-        cpu::arrive(expected.rows(rank), step.reads(), expected.records_of(0), number);
+        cpu::prefetch(expected.rows(rank), step.reads(), expected.records_of(0), number);
         unsigned turn = 0;
         // The number is prefetched with the rows, as another piece; or was there before.
         const std::int64_t plan[] = {rank + 5, number};
-        std::int64_t arrived[] = {0, 0};
+        std::int64_t prefetched[] = {0, 0};
         const std::vector<float> block(3000, 2.0f);
         std::vector<float> there(block.size());
-        const cuda::HostPiece pieces[] = {{there.data(), block.data(), 12000}, {arrived, plan, 16}};
+        const cuda::HostPiece pieces[] = {{there.data(), block.data(), 12000}, {prefetched, plan, 16}};
         const bool are_pieces = crossing != cuda::Crossing::kNone;
-        cuda::arrive(found.rows(rank), step.reads(), found.records_of(0), are_pieces ? &arrived[1] : &number, &turn,
+        cuda::prefetch(found.rows(rank), step.reads(), found.records_of(0), are_pieces ? &prefetched[1] : &number, &turn,
                      are_pieces ? std::span<const cuda::HostPiece>(pieces) : std::span<const cuda::HostPiece>(),
                      {0, crossing});
         ASSERT_EQ(turn, 0);
         if (are_pieces) {
           ASSERT_EQ(there, block);
-          ASSERT_EQ(arrived[0], rank + 5);
+          ASSERT_EQ(prefetched[0], rank + 5);
         }
       }
       const std::int64_t stride = expected.memory().record_stride();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/plan_kernels.h"
-#include "kernels/cuda/arrival.h"
+#include "kernels/cuda/prefetch.h"
 #include "kernels/cuda/host_pieces.h"
 #include "kernels/cuda/plan_kernels.h"
 
@@ -136,7 +136,7 @@ TEST(EmulatedPieces, AreFetchedTogether) {
   }
 }
 
-TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
+TEST(EmulatedPrefetches, BringTheRowsOfTheHostAndNoOthers) {
   std::mt19937 random(2);
   for (const std::int64_t dim : {1, 30, 64, 150, 400, 3000})
     for (const std::int64_t count : {1, 31, 100, 700}) {
@@ -162,7 +162,7 @@ TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
 }
 
 // More than blocks list at a time, of short rows and of long ones.
-TEST(EmulatedArrivals, AndReturnsLookAtPlansOfAnyLength) {
+TEST(EmulatedPrefetches, AndReturnsLookAtPlansOfAnyLength) {
   std::mt19937 random(4);
   constexpr std::int64_t kCount = 4500;
   for (const std::int64_t dim : {8, 260}) {
@@ -180,15 +180,15 @@ TEST(EmulatedArrivals, AndReturnsLookAtPlansOfAnyLength) {
     RowMemory memory{dim, stride, table.data(), table.data()};
     const RowReads reads{rows.data(), source.data(), kCount, ReadPart::kHost};
     const RowReturns returns{rows.data(), leave.data(), rows.data(), kCount, RowDestination::kInFlight};
-    std::vector<float> arrived = records, returned = records;
-    cpu::gather(memory, reads, arrived.data());
+    std::vector<float> prefetched = records, returned = records;
+    cpu::gather(memory, reads, prefetched.data());
     memory.host_rows = returned.data();
     cpu::return_rows(memory, returns);
     for (const cuda::Crossing crossing : kCrossings) {
       std::vector<float> found = records;
       memory.host_rows = table.data();
       cuda::gather(memory, reads, found.data(), {0, crossing});
-      ASSERT_EQ(found, arrived) << dim << " floats, crossing " << static_cast<int>(crossing);
+      ASSERT_EQ(found, prefetched) << dim << " floats, crossing " << static_cast<int>(crossing);
       found = records;
       memory.host_rows = found.data();
       cuda::return_rows(memory, returns, {0, crossing});
@@ -197,7 +197,7 @@ TEST(EmulatedArrivals, AndReturnsLookAtPlansOfAnyLength) {
   }
 }
 
-TEST(EmulatedArrivals, BringPiecesBesideRows) {
+TEST(EmulatedPrefetches, BringPiecesBesideRows) {
   std::mt19937 random(3);
   for (const std::int64_t count : {0, 1, 700})
     for (const std::int64_t floats : {0, 4, 300, 40000}) {
@@ -218,7 +218,7 @@ TEST(EmulatedArrivals, BringPiecesBesideRows) {
       for (const cuda::Crossing crossing : kCrossings) {
         std::vector<float> found = records, to(from.size(), -1.0f), small(20, -1.0f);
         const cuda::HostPiece pieces[] = {{to.data(), from.data(), 4 * floats}, {small.data() + 4, from.data(), 16}};
-        cuda::arrive(memory, reads, found.data(), pieces, {0, crossing});
+        cuda::prefetch(memory, reads, found.data(), pieces, {0, crossing});
         ASSERT_EQ(found, expected) << count << " rows, " << floats << " floats, crossing " << static_cast<int>(crossing);
         for (std::int64_t i = 0; i < floats + 16; ++i) ASSERT_EQ(to[i], i < floats ? from[i] : -1.0f) << i;
         for (std::int64_t i = 0; i < 20; ++i) ASSERT_EQ(small[i], i >= 4 && i < 8 ? from[i - 4] : -1.0f) << i;

@@ -251,14 +251,14 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Rule{"GateWaitsForRegistration", gate_waits_for_registration, Mutation::kRegisteredOneStepLate},
         Rule{"ReadMovesAPlannedRecord", read_moves_a_planned_record, Mutation::kDeadlineNotMoved},
-        Rule{"PlannedRecordBlocks", read_moves_a_planned_record, Mutation::kOnlyArrivedCounts},
+        Rule{"PlannedRecordBlocks", read_moves_a_planned_record, Mutation::kOnlyReceivedCounts},
         Rule{"RecordInFlightBlocks", record_in_flight_blocks, Mutation::kInflightNotCounted},
         Rule{"RecordInFlightBlocksAtItsCurrentDueStep", record_in_flight_blocks_at_its_current_due_step,
              Mutation::kInflightLevelFrozen},
         Rule{"DirtyRowIsWrittenBack", dirty_row_is_written_back_first, Mutation::kNoWriteBackRequest},
         Rule{"WriteBackIsDueAtItsReader", dirty_row_is_written_back_first, Mutation::kWriteBackAtInfinity},
         Rule{"RecordOwnsItsBytes", record_owns_its_bytes, Mutation::kSharedBuffer},
-        Rule{"GradientsInCanonicalOrder", gradients_are_applied_in_canonical_order, Mutation::kArrivalOrder},
+        Rule{"GradientsInCanonicalOrder", gradients_are_applied_in_canonical_order, Mutation::kReceiveOrder},
         Rule{"DrainBringsEverythingHome", drain_brings_everything_home, Mutation::kInfinityNeverDrained}),
     [](const auto& info) { return info.param.name; });
 
@@ -406,9 +406,9 @@ TEST_P(EngineMutation, IsFoundByRandomWorkloads) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, EngineMutation,
                          ::testing::Values(Mutation::kNoWriteBackRequest, Mutation::kWriteBackAtInfinity,
-                                           Mutation::kDeadlineNotMoved, Mutation::kOnlyArrivedCounts,
+                                           Mutation::kDeadlineNotMoved, Mutation::kOnlyReceivedCounts,
                                            Mutation::kInflightNotCounted, Mutation::kRegisteredOneStepLate,
-                                           Mutation::kSharedBuffer, Mutation::kArrivalOrder,
+                                           Mutation::kSharedBuffer, Mutation::kReceiveOrder,
                                            Mutation::kInfinityNeverDrained));
 
 }  // namespace

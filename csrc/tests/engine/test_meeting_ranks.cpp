@@ -21,7 +21,7 @@ constexpr int kSteps = 60, kInFlight = 3;
 constexpr std::int64_t kMaxRows = 10, kSlots = 4;
 
 // What a device has to wait for, and a test may leave out.
-enum class Wait { kNone, kHandOverForDeparture, kArrivalForDeparture, kMeeting, kSecondMeeting };
+enum class Wait { kNone, kHandOverForDeparture, kPrefetchForWriteBack, kMeeting, kSecondMeeting };
 
 struct Planned {
   std::vector<std::int64_t> rows, target;
@@ -109,7 +109,7 @@ class Devices {
     while (true) {
       std::vector<std::pair<std::size_t, std::vector<Work>*>> ready;
       for (std::size_t r = 0; r < ranks_.size(); ++r)
-        for (std::vector<Work>* stream : {&ranks_[r].arrivals, &ranks_[r].computation, &ranks_[r].departures})
+        for (std::vector<Work>* stream : {&ranks_[r].prefetches, &ranks_[r].computation, &ranks_[r].departures})
           if (!stream->empty() && stream->back().ready()) ready.emplace_back(r, stream);
       if (ready.empty()) break;
       // One stream is often far ahead of the others, or behind.
@@ -120,7 +120,7 @@ class Devices {
       work.run();
     }
     for (const Rank& rank : ranks_)
-      EXPECT_TRUE(rank.arrivals.empty() && rank.computation.empty() && rank.departures.empty()) << "nobody can go on";
+      EXPECT_TRUE(rank.prefetches.empty() && rank.computation.empty() && rank.departures.empty()) << "nobody can go on";
     return wrong_;
   }
 
@@ -130,8 +130,8 @@ class Devices {
     std::function<void()> run;
   };
   struct Rank {
-    std::vector<Work> arrivals, computation, departures;    // the last one first
-    std::int64_t arrived = 0, departed = 0, computed = 0;   // steps
+    std::vector<Work> prefetches, computation, departures;    // the last one first
+    std::int64_t prefetched = 0, departed = 0, computed = 0;   // steps
     std::int64_t first_meetings = 0, second_meetings = 0;   // to which it has come
     std::map<std::int64_t, std::int64_t> memory;            // versions by slot
   };
@@ -149,16 +149,16 @@ class Devices {
                       expected_.at({s, plan.rows[i]});
       };
       const auto bring_home = [this, &rank, &plan](std::size_t i) { home_[plan.rows[i]] = rank.memory[plan.target[i]]; };
-      rank.arrivals.push_back({broken_ == Wait::kArrivalForDeparture ? always : std::function(departed(s - kInFlight)),
+      rank.prefetches.push_back({broken_ == Wait::kPrefetchForWriteBack ? always : std::function(departed(s - kInFlight)),
                                [&rank, read] {
                                  read(true);
-                                 ++rank.arrived;
+                                 ++rank.prefetched;
                                }});
       for (const WriteBack& each : plan.write_backs)
         rank.computation.push_back({always, [this, &rank, each] { home_[each.row] = rank.memory[each.slot]; }});
       rank.computation.push_back({always, [&rank] { ++rank.first_meetings; }});
       rank.computation.push_back({[this, &rank, s] {
-                                    return rank.arrived > s && (broken_ == Wait::kMeeting || met(&Rank::first_meetings, s));
+                                    return rank.prefetched > s && (broken_ == Wait::kMeeting || met(&Rank::first_meetings, s));
                                   },
                                   [read] { read(false); }});
       rank.computation.push_back({always, [&rank, &plan, s] {
@@ -183,7 +183,7 @@ class Devices {
           rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [bring_home, i] { bring_home(i); }});
       rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.departed; }});
     }
-    for (std::vector<Work>* stream : {&rank.arrivals, &rank.computation, &rank.departures}) std::ranges::reverse(*stream);
+    for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.departures}) std::ranges::reverse(*stream);
   }
 
   bool met(std::int64_t Rank::*meetings, std::int64_t step) const {
@@ -219,7 +219,7 @@ int wrong_reads(Wait broken, std::uint64_t seeds) {
 TEST(MeetingRanks, EveryStepReadsTheNewestValues) { EXPECT_EQ(wrong_reads(Wait::kNone, 60), 0); }
 
 TEST(MeetingRanks, EachWaitIsNeeded) {
-  for (const Wait wait : {Wait::kHandOverForDeparture, Wait::kArrivalForDeparture, Wait::kMeeting, Wait::kSecondMeeting})
+  for (const Wait wait : {Wait::kHandOverForDeparture, Wait::kPrefetchForWriteBack, Wait::kMeeting, Wait::kSecondMeeting})
     EXPECT_GT(wrong_reads(wait, 30), 0) << static_cast<int>(wait);
 }
 

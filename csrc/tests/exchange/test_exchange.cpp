@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Ranks, testing::Values(1, 2, 3, 4, 8, 11));
 
 TEST_P(Ranks, SumsAreThoseOfRankOrderAndSharesReachAll) { EXPECT_EQ(wrong_numbers(GetParam(), 60, {}, no_pause), 0); }
 
-TEST_P(Ranks, NumbersDoNotDependOnWhenRanksArrive) {
+TEST_P(Ranks, NumbersDoNotDependOnTheTimingOfRanks) {
   const auto pause = [](int rank, int meeting) {
     std::mt19937 random(17u * rank + meeting);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Gathers, ::testing::Values(1, 2, 3, 8));
 
 TEST_P(Gathers, BringAllRowsToAllRanks) { EXPECT_EQ(wrong_floats(GetParam(), 40, {}, no_pause), 0); }
 
-TEST_P(Gathers, DoNotDependOnWhenRanksArrive) {
+TEST_P(Gathers, DoNotDependOnTheTimingOfRanks) {
   ExchangeRules slow;
   slow.before_reading = [](int rank) { std::this_thread::sleep_for(std::chrono::microseconds(70 * (rank % 3))); };
   const auto pause = [](int rank, int step) {

@@ -71,7 +71,7 @@ TEST_P(Ranks, AreThoseOfPlainLoops) {
       EXPECT_EQ(wrong_floats(GetParam(), {11, dim, entries}, 12, {}, no_pause), 0);
 }
 
-TEST_P(Ranks, DoNotDependOnWhenRanksArrive) {
+TEST_P(Ranks, DoNotDependOnTheTimingOfRanks) {
   ExchangeRules slow;
   slow.before_reading = [](int rank) { std::this_thread::sleep_for(std::chrono::microseconds(70 * (rank % 3))); };
   const auto pause = [](int rank, int step) {

@@ -30,12 +30,12 @@ def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int
     from ...store.device_rows import STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
     from ...store.plans_ahead import PLANS_AHEAD
 
-    arriving = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
+    prefetched = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
     in_flight = ahead = 0
     if config.uses_engine:
         plan = _native.plan_bytes(entities, config.flush == "direct" and config.store.cache_policy != "static")
-        arriving += plan
+        prefetched += plan
     if config.flush == "direct":
         ahead = PLANS_AHEAD * plan
         in_flight = entities * entity_row
-    return STEPS_ON_DEVICE * (arriving + in_flight) + ahead
+    return STEPS_ON_DEVICE * (prefetched + in_flight) + ahead

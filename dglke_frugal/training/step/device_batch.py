@@ -49,48 +49,48 @@ class DeviceBlock:
         self.block = device.zeros(layout.bytes, dtype=np.uint8)
         self.fields = arrays_of(self.block, layout.fields)
         self._device = device
-        arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
-        self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, arriving)]
+        plan_memories = [rows.plan_memory() if rows.planned else None for rows in tables]
+        self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, plan_memories)]
         self.records = [None if in_place in (t, EVERY) else rows.make_records(len(plan.rows))
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
-        self.arrived = device.make_point() if any(rows.planned for rows in tables) else None
-        self._arrival = self._make_arrival(tables, arriving)
+        self.prefetched = device.make_point() if any(rows.planned for rows in tables) else None
+        self._prefetch = self._make_prefetch(tables, plan_memories)
 
-    def _plan(self, table: str, count: int, arriving: Optional[PlanMemory]) -> Plan:
-        if arriving is None:
+    def _plan(self, table: str, count: int, memory: Optional[PlanMemory]) -> Plan:
+        if memory is None:
             return Plan(self.fields[f"{table}_rows"], step=self.fields["step"])
-        return arriving.plan.cut(count)._replace(step=self.fields["step"])
+        return memory.plan.cut(count)._replace(step=self.fields["step"])
 
-    def _make_arrival(self, tables: Sequence[DeviceRows],
-                      arriving: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
+    def _make_prefetch(self, tables: Sequence[DeviceRows],
+                      plan_memories: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
         """A function that takes the running step's packed block and returns the work of its prefetch."""
         device = self._device
-        rows_arrive = [rows.arrival(plan, records) for rows, plan, records in zip(tables, self.plans, self.records)]
-        rows_arrive = [arrive for arrive in rows_arrive if arrive is not no_op]
-        planned = [t for t, memory in enumerate(arriving) if memory is not None]
-        if len(planned) == len(rows_arrive) == 1:
+        prefetch_rows = [rows.prefetch(plan, records) for rows, plan, records in zip(tables, self.plans, self.records)]
+        prefetch_rows = [prefetch for prefetch in prefetch_rows if prefetch is not no_op]
+        planned = [t for t, memory in enumerate(plan_memories) if memory is not None]
+        if len(planned) == len(prefetch_rows) == 1:
             table = planned[0]
-            whole = tables[table].whole_arrival(self.block, arriving[table], self.plans[table], self.records[table])
+            whole = tables[table].whole_prefetch(self.block, plan_memories[table], self.plans[table], self.records[table])
             if whole is not None:
                 return lambda packed: whole(packed.data_ptr())
-        addresses = [self.block.data_ptr(), *(arriving[t].memory.data_ptr() for t in planned)]
+        addresses = [self.block.data_ptr(), *(plan_memories[t].memory.data_ptr() for t in planned)]
 
-        def arrival(packed: torch.Tensor) -> Callable[[], None]:
+        def prefetch(packed: torch.Tensor) -> Callable[[], None]:
             pieces = packed, *(tables[t].final_plan() for t in planned)
 
             def work() -> None:
                 device.fetch([(to, memory.data_ptr(), memory.numel()) for to, memory in zip(addresses, pieces)])
-                for each in rows_arrive:
+                for each in prefetch_rows:
                     each()
 
             return work
 
-        return arrival
+        return prefetch
 
-    def arrive(self, packed: torch.Tensor, after: Optional[Event]) -> None:
+    def prefetch(self, packed: torch.Tensor, after: Optional[Event]) -> None:
         """Copy a packed block to the device after `after`, and the final plans of the tables that are planned, and the
         rows that can be read before the computation."""
-        self._device.arrive(self._arrival(packed), after, self.arrived)
+        self._device.prefetch(self._prefetch(packed), after, self.prefetched)
 
 
 class BatchSizes(NamedTuple):
@@ -148,7 +148,7 @@ class BlockTransfer:
         packed = self._packed.find(batch) if self._packed else None
         if packed is None:
             packed = self._pack(batch, turn)
-        self.blocks[turn].arrive(packed, after)
+        self.blocks[turn].prefetch(packed, after)
         return turn
 
     def keep(self, batch: _native.Batch, departed: Event) -> None:

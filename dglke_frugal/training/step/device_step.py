@@ -168,7 +168,7 @@ class _ShapedStep:
                 branch.run(lambda: receive(replicas))
                 branch.join()
 
-        return [self._device.repeated(lambda side=side: compute(side), at.arrived, computed) for side in (False, True)]
+        return [self._device.repeated(lambda side=side: compute(side), at.prefetched, computed) for side in (False, True)]
 
     def _make_departure(self, at: DeviceBlock) -> Optional[Callable[[], None]]:
         """None where nothing leaves later than with the update."""

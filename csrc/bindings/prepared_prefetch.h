@@ -16,21 +16,21 @@ namespace frugal::bindings {
 using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig>;
 
 // Pieces are checked when it is made, and where they come from when it runs.
-class PreparedArrival {
+class PreparedPrefetch {
  public:
   // Rows, and on a CUDA device also the pieces, in one launch on the stream. On the CPU they are there already.
-  using Arrive = std::function<void(const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream)>;
+  using Prefetch = std::function<void(const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream)>;
 
   // rows and source: parts of `plan`.
-  PreparedArrival(const Bytes& block, const Bytes& plan, const Vector<std::int64_t>& rows,
-                  const Vector<std::int32_t>& source, const Rows& records, Arrive arrive)
+  PreparedPrefetch(const Bytes& block, const Bytes& plan, const Vector<std::int64_t>& rows,
+                  const Vector<std::int32_t>& source, const Rows& records, Prefetch prefetch)
       : pieces_{{block.data(), nullptr, static_cast<std::int64_t>(block.size())},
                 {plan.data(), nullptr, static_cast<std::int64_t>(plan.size())}},
         reads_(reads_of(rows, source, records)),
         rows_offset_(offset_in(plan, rows)),
         source_offset_(offset_in(plan, source)),
         on_cuda_(on_cuda(records)),
-        arrive_(std::move(arrive)) {
+        prefetch_(std::move(prefetch)) {
     reads_.part = ReadPart::kHost;
     require(on_cuda(block) == on_cuda_ && on_cuda(plan) == on_cuda_, "block, plan and records lie on one device");
     for (const cuda::HostPiece& piece : pieces_) require_whole_words(piece, kWholeWords);
@@ -57,7 +57,7 @@ class PreparedArrival {
   RowReads reads_;
   std::int64_t rows_offset_, source_offset_;
   bool on_cuda_;
-  Arrive arrive_;
+  Prefetch prefetch_;
 };
 
 }  // namespace frugal::bindings

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal._native import RowTable, gather_rows, prepare_arrival
+from dglke_frugal._native import RowTable, gather_rows, prepare_prefetch
 from dglke_frugal.store.plan_kernels import FROM_HOST
 
 ROWS, USED, MOST = 900, 300, 333
@@ -43,17 +43,17 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
     else:
         rows, source = rows.view(machine.torch.int64), source.view(machine.torch.int32)
     records = machine.put(np.full((MOST, stride), -1, np.float32))
-    arrive = prepare_arrival(RowTable(dim, host, element=element), block, plan, rows, source, records, crossing)
-    ahead = machine.put(np.zeros((2, PLAN_BYTES), np.uint8))  # where the plan of the next arrival comes meanwhile
+    prefetch = prepare_prefetch(RowTable(dim, host, element=element), block, plan, rows, source, records, crossing)
+    ahead = machine.put(np.zeros((2, PLAN_BYTES), np.uint8))  # where the plan of the next prefetch comes meanwhile
     steps = [packed_plan(rng) for _ in range(4)]  # other rows each time
     for step, (final, there, wanted) in enumerate(steps):
         comes = step % 2 == 0  # the next one with this one; then this one has not come with the one before
         packed[:], before = rng.integers(0, 256, PLAN_BYTES), machine.get(records)
         if comes:
             cell[:], following[:] = final, steps[step + 1][0]
-            arrive(packed.ctypes.data, cell.ctypes.data, following.ctypes.data, address(ahead[1]), machine.stream)
+            prefetch(packed.ctypes.data, cell.ctypes.data, following.ctypes.data, address(ahead[1]), machine.stream)
         else:
-            arrive(packed.ctypes.data, address(ahead[1]), 0, 0, machine.stream)
+            prefetch(packed.ctypes.data, address(ahead[1]), 0, 0, machine.stream)
         expected = before.copy()
         gather_rows(RowTable(dim, table.records, element=element), there, wanted, expected, part="host")
         np.testing.assert_array_equal(machine.get(records), expected)
@@ -62,21 +62,21 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
         np.testing.assert_array_equal(machine.get(plan), final)
 
 
-def test_what_cannot_arrive_is_refused():
+def test_arrays_that_cannot_be_prefetched_are_refused():
     table, memory = _native.HostTable(ROWS, 4), np.zeros(PLAN_BYTES, np.uint8)
     rows, source = memory[16 : 16 + ROW_BYTES].view(np.int64), memory[16 + ROW_BYTES :][:SOURCE_BYTES].view(np.int32)
     records, addressed = np.zeros((MOST, 32), np.float32), RowTable(4, table.records)
     with pytest.raises(ValueError, match="parts of the plan's memory"):
-        prepare_arrival(addressed, memory, memory, rows.copy(), source, records, "bus")
+        prepare_prefetch(addressed, memory, memory, rows.copy(), source, records, "bus")
     with pytest.raises(ValueError, match="whole words of 16 bytes"):
-        prepare_arrival(addressed, memory[:20], memory, rows, source, records, "bus")
-    arrive = prepare_arrival(addressed, memory, memory, rows, source, records, "bus")
+        prepare_prefetch(addressed, memory[:20], memory, rows, source, records, "bus")
+    prefetch = prepare_prefetch(addressed, memory, memory, rows, source, records, "bus")
     with pytest.raises(ValueError, match="whole words of 16 bytes"):
-        arrive(memory.ctypes.data + 8, memory.ctypes.data, 0, 0, 0)
+        prefetch(memory.ctypes.data + 8, memory.ctypes.data, 0, 0, 0)
     with pytest.raises(ValueError, match="whole words of 16 bytes"):
-        arrive(memory.ctypes.data, memory.ctypes.data, memory.ctypes.data, memory.ctypes.data + 8, 0)
+        prefetch(memory.ctypes.data, memory.ctypes.data, memory.ctypes.data, memory.ctypes.data + 8, 0)
     rows[0] = ROWS
     source[0] = FROM_HOST
     final = memory.copy()
     with pytest.raises(IndexError):
-        arrive(final.ctypes.data, final.ctypes.data, 0, 0, 0)
+        prefetch(final.ctypes.data, final.ctypes.data, 0, 0, 0)

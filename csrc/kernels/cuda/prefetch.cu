@@ -1,4 +1,4 @@
-#include "kernels/cuda/arrival.h"
+#include "kernels/cuda/prefetch.h"
 
 #include <string>
 
@@ -12,7 +12,7 @@ namespace {
 // Rows in floats, by the first `blocks` blocks; pieces by the others.
 template <RowElement kElement>
 __global__ void __launch_bounds__(kMostThreads)
-    arrive_kernel(RowMemory memory, RowReads reads, float* records, Sharing by, unsigned blocks,
+    prefetch_kernel(RowMemory memory, RowReads reads, float* records, Sharing by, unsigned blocks,
                   const __grid_constant__ Fetch fetch) {
   if (blockIdx.x >= blocks) return fetch_pieces(fetch, blockIdx.x - blocks, gridDim.x - blocks);
   move_rows(
@@ -28,27 +28,27 @@ __global__ void __launch_bounds__(kMostThreads)
       [&](float* to, int i, const Word& word) { store_in_floats<kElement>(memory, word, i, to); }, [](const Team&) {});
 }
 
-using ArriveKernel = void (*)(RowMemory, RowReads, float*, Sharing, unsigned, const Fetch);
+using PrefetchKernel = void (*)(RowMemory, RowReads, float*, Sharing, unsigned, const Fetch);
 
-ArriveKernel arrive_of(RowElement element) {
-  return element == RowElement::kFloat32 ? arrive_kernel<RowElement::kFloat32>
-                                         : arrive_kernel<RowElement::kFloat16>;
+PrefetchKernel prefetch_kernel_of(RowElement element) {
+  return element == RowElement::kFloat32 ? prefetch_kernel<RowElement::kFloat32>
+                                         : prefetch_kernel<RowElement::kFloat16>;
 }
 
 }  // namespace
 
-void arrive(const RowMemory& memory, const RowReads& reads, float* records, std::span<const HostPiece> pieces,
+void prefetch(const RowMemory& memory, const RowReads& reads, float* records, std::span<const HostPiece> pieces,
             const Launch& launch) {
   const Fetch fetch = fetch_of(pieces);
-  const Movement moved = arrival_of(reads.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
+  const Movement moved = prefetch_movement(reads.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
   const unsigned blocks = reads.count == 0 ? 0 : moved.blocks;
   const int threads = moved.threads, bytes = moved.list_bytes();
   const unsigned all = blocks + fetch.blocks_beside(threads);
   if (all == 0) return;
   const Sharing by = moved.by;
-  const auto kernel = arrive_of(memory.element);
+  const auto kernel = prefetch_kernel_of(memory.element);
   kernel<<<all, threads, bytes, stream_of(launch)>>>(memory, reads, records, by, blocks, fetch);
-  cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows");
+  cuda_check(cudaGetLastError(), "launching the prefetch of " + std::to_string(reads.count) + " rows");
 }
 
 }  // namespace frugal::cuda
