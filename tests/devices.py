@@ -43,18 +43,18 @@ class PlainDevice(Device):
     def prefetch(self, work, after=None, point=None):
         return super().prefetch(without_torch(work), after, point)
 
-    def depart(self, work, after=None):
-        return super().depart(without_torch(work), after)
+    def write_back(self, work, after=None):
+        return super().write_back(without_torch(work), after)
 
 
 class QueuedDevice(Device):
     """A CPU device whose work runs later, in three threads, so that the host is ahead of it as with a GPU."""
 
-    def __init__(self, departure_seconds=0.0):
+    def __init__(self, write_back_seconds=0.0):
         """write_back_seconds: how much longer each write-back takes, so that later steps are ahead of it."""
         self._error = None
-        self._delay = departure_seconds
-        self._submitted, self._prefetches, self._departures = (self._start() for _ in range(3))
+        self._delay = write_back_seconds
+        self._submitted, self._prefetches, self._write_backs = (self._start() for _ in range(3))
 
     def _start(self):
         works = queue.Queue()
@@ -100,14 +100,14 @@ class QueuedDevice(Device):
             self._submitted.put(prefetched.passed.wait)
         return prefetched
 
-    def depart(self, work, after=None):
+    def write_back(self, work, after=None):
         def late():
             time.sleep(self._delay)
             checked()
 
         checked = without_torch(work)
-        self._put(self._departures, late if self._delay else checked, after or self.record())
-        return self._record(self._departures)
+        self._put(self._write_backs, late if self._delay else checked, after or self.record())
+        return self._record(self._write_backs)
 
     def repeat(self, repeated):
         self.submit(repeated.work, repeated.expects)
@@ -169,7 +169,7 @@ class FailingDevice(QueuedDevice):
 class StreamsDevice(CudaDevice):
     """A CUDA device's own order of work, by streams and events that the CPU plays.
 
-    The streams `ahead` (of "compute", "prefetches" and "departures") run as far as their waits allow, the others only
+    The streams `ahead` (of "compute", "prefetches" and "write-backs") run as far as their waits allow, the others only
     what somebody waits for: where an event is missing, what is computed is wrong, every time. Without `ahead` all runs
     as late as it may. Not for rows that wait at a gate: flush threads would look in vain for what a stream has not run
     yet.
@@ -177,8 +177,8 @@ class StreamsDevice(CudaDevice):
 
     def __init__(self, *ahead):
         self.torch_device = Device.torch_device
-        self._stream, self._prefetches, self._departures = (self._make_stream(_Works(number)) for number in (1, 2, 3))
-        named = {"compute": self._stream, "prefetches": self._prefetches, "departures": self._departures}
+        self._stream, self._prefetches, self._write_backs = (self._make_stream(_Works(number)) for number in (1, 2, 3))
+        named = {"compute": self._stream, "prefetches": self._prefetches, "write-backs": self._write_backs}
         self._ahead = [named[name].torch for name in ahead]
 
     def _make_stream(self, stream):
@@ -324,7 +324,7 @@ def run_step(step, number, batch, rows):
 def make_device(name):
     if name in STREAMS:
         return StreamsDevice(*STREAMS[name])
-    return {"cpu": PlainDevice, "queued": QueuedDevice, "late departures": lambda: QueuedDevice(0.002),
+    return {"cpu": PlainDevice, "queued": QueuedDevice, "late write-backs": lambda: QueuedDevice(0.002),
             "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 
@@ -337,7 +337,7 @@ def _one_thread(request):
 
 
 STREAMS = {" and ".join(ahead) + " ahead" if ahead else "late": ahead for count in range(3)
-           for ahead in itertools.combinations(("compute", "prefetches", "departures"), count)}
+           for ahead in itertools.combinations(("compute", "prefetches", "write-backs"), count)}
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 device = pytest.fixture(_one_thread, params=["cpu", CUDA], name="device")
 queued_device = pytest.fixture(_one_thread, params=["cpu", "queued", CUDA], name="queued_device")

@@ -57,43 +57,43 @@ class Carrier {
     return {block, plan, ids, source, records, prefetch(records, number, turn, crossing)};
   }
 
-  PreparedKernel prepare_departure(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
+  PreparedKernel prepare_write_back(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
                                    const Vector<std::int64_t>& target, const Counter& counter,
                                    const Vector<std::int64_t>& number, const Turn& turn,
                                    const std::string& crossing) const {
     require(ids.size() == leave.size() && ids.size() == target.size(), "rows, leave and target must be equally long");
     require(counter.size() == 1 && number.size() == 1 && turn.size() == 1,
             "the counter, its value and the turn are one number each");
-    const RowReturns returns{ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
+    const RowWriteBacks write_backs{ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                              static_cast<std::int64_t>(ids.size())};
-    const auto first_of = [returns](std::int64_t count) {
-      RowReturns first = returns;
+    const auto first_of = [write_backs](std::int64_t count) {
+      RowWriteBacks first = write_backs;
       first.count = count;
       return first;
     };
     const CarriedRows rows = rows_;
     const cuda::Publication publication{counter.data(), number.data(), reinterpret_cast<unsigned*>(turn.data())};
     if (is_cuda_)
-      return {returns.count, [=, over = crossing_named(crossing)](std::int64_t count, std::uintptr_t stream) {
-                cuda::depart(rows, first_of(count), publication, {stream, over});
+      return {write_backs.count, [=, over = crossing_named(crossing)](std::int64_t count, std::uintptr_t stream) {
+                cuda::write_back(rows, first_of(count), publication, {stream, over});
               }};
-    return {returns.count, [=, extent = extent_](std::int64_t count, std::uintptr_t) {
-              const RowReturns first = first_of(count);
-              check_returns(extent, first);
-              cpu::depart(rows, first, static_cast<std::uint64_t>(*publication.value));
+    return {write_backs.count, [=, extent = extent_](std::int64_t count, std::uintptr_t) {
+              const RowWriteBacks first = first_of(count);
+              check_row_write_backs(extent, first);
+              cpu::write_back(rows, first, static_cast<std::uint64_t>(*publication.value));
               std::atomic_ref(*publication.counter).store(static_cast<std::uint64_t>(*publication.value),
                                                           std::memory_order_release);
             }};
   }
 
-  void write_back(const WriteBacks& write_backs, std::int64_t number, std::uintptr_t stream) const {
+  void write_back_evicted(const WriteBacks& write_backs, std::int64_t number, std::uintptr_t stream) const {
     require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
     const auto* const list = reinterpret_cast<const WriteBack*>(write_backs.data());
     const auto count = static_cast<std::int64_t>(write_backs.shape(0));
     const nb::gil_scoped_release release;
-    if (is_cuda_) return cuda::write_back(rows_, list, count, static_cast<std::uint64_t>(number), {stream});
+    if (is_cuda_) return cuda::write_back_evicted(rows_, list, count, static_cast<std::uint64_t>(number), {stream});
     check_write_backs(rows_.part, extent_, list, count);
-    cpu::write_back(rows_, list, count, static_cast<std::uint64_t>(number));
+    cpu::write_back_evicted(rows_, list, count, static_cast<std::uint64_t>(number));
   }
 
  private:
@@ -149,14 +149,14 @@ void bind(nb::module_& module) {
            nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
            "A PreparedPrefetch: these rows, with the step's block and its plan, of which rows, source and number are parts.")
-      .def("prepare_departure", &Carrier::prepare_departure, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
+      .def("prepare_write_back", &Carrier::prepare_write_back, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
            "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
            "Those rows of the write-back buffer which this rank owns, from the slots of all ranks to their "
            "host rows, when all ranks have come to `number`. `counter` (1,) uint64 then gets it.")
-      .def("write_back", &Carrier::write_back, "write_backs"_a, "number"_a, "stream"_a = 0,
+      .def("write_back_evicted", &Carrier::write_back_evicted, "write_backs"_a, "number"_a, "stream"_a = 0,
            "Evicted rows that this rank owns, to their host rows, when all ranks have come to `number`. write_backs: "
-           "as for write_back_rows.");
+           "as for write_back_evicted.");
 }
 
 }  // namespace frugal::bindings::carried

@@ -145,7 +145,7 @@ RowEvictions evictions_of(const Vector<std::int64_t>& evicted, const std::option
   return {evicted.data(), first->data()};
 }
 
-PreparedKernel prepare_return(const RowTable& table, const Vector<std::int64_t>& rows,
+PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64_t>& rows,
                               const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
                               const std::string& crossing, std::uint8_t wanted,
                               const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
@@ -160,23 +160,23 @@ PreparedKernel prepare_return(const RowTable& table, const Vector<std::int64_t>&
       counter ? cuda::Publication{counter->data(), value->data(), reinterpret_cast<unsigned*>(turn->data())}
               : cuda::Publication{};
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
-  const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
+  const RowWriteBacks write_backs{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted),
                            evicted ? evictions_of(*evicted, first_in_flight, rows.size()) : RowEvictions{}};
   const auto over = crossing_named(crossing);
-  const auto first_of = [returns](std::int64_t count) {
-    RowReturns first = returns;
+  const auto first_of = [write_backs](std::int64_t count) {
+    RowWriteBacks first = write_backs;
     first.count = count;
     return first;
   };
   if (table.is_cuda)
-    return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::return_rows(memory, first_of(count), {stream, over}, publication);
+    return {write_backs.count, [=](std::int64_t count, std::uintptr_t stream) {
+              cuda::write_back_rows(memory, first_of(count), {stream, over}, publication);
             }};
-  return {returns.count, [=, extent = table.extent](std::int64_t count, std::uintptr_t) {
-            const RowReturns first = first_of(count);
-            check_returns(extent, first);
-            cpu::return_rows(memory, first);
+  return {write_backs.count, [=, extent = table.extent](std::int64_t count, std::uintptr_t) {
+            const RowWriteBacks first = first_of(count);
+            check_row_write_backs(extent, first);
+            cpu::write_back_rows(memory, first);
           }};
 }
 
@@ -195,14 +195,14 @@ PreparedKernel prepare_set_aside(const RowTable& table, const Vector<std::int64_
           }};
 }
 
-void write_back(const RowTable& table, const Bytes& write_backs, std::uintptr_t stream) {
+void write_back_evicted(const RowTable& table, const Bytes& write_backs, std::uintptr_t stream) {
   require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
   const auto* list = reinterpret_cast<const WriteBack*>(write_backs.data());
   const auto count = static_cast<std::int64_t>(write_backs.shape(0));
   const nb::gil_scoped_release release;
-  if (table.is_cuda) return cuda::write_back(table.memory, list, count, {stream});
+  if (table.is_cuda) return cuda::write_back_evicted(table.memory, list, count, {stream});
   check_write_backs(table.memory, table.extent, list, count);
-  cpu::write_back(table.memory, list, count);
+  cpu::write_back_evicted(table.memory, list, count);
 }
 
 void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
@@ -266,7 +266,7 @@ void bind(nb::module_& module) {
              "part"_a = "all", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
              nb::keep_alive<0, 4>(),
              "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
-  module.def("prepare_return", &prepare_return, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
+  module.def("prepare_write_back", &prepare_write_back, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
              "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight), "counter"_a.none() = nb::none(),
              "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(), "evicted"_a.none() = nb::none(),
              "first_in_flight"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
@@ -300,7 +300,7 @@ void bind(nb::module_& module) {
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");
   module.def(
-      "write_back_rows", &write_back, "table"_a, "write_backs"_a, "stream"_a = 0,
+      "write_back_evicted", &write_back_evicted, "table"_a, "write_backs"_a, "stream"_a = 0,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
   module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
              "adds"_a = false,

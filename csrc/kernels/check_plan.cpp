@@ -56,10 +56,10 @@ void check_writes(const RowMemory& memory, const MemoryExtent& extent, const Row
   }
 }
 
-void check_returns(const MemoryExtent& extent, const RowReturns& returns) {
-  for (std::int64_t u = 0; u < returns.count; ++u) {
-    if (returns.leave[u] != returns.wanted && !returns.evictions.has(u)) continue;
-    const RowReturns::Way way = returns.of(u);
+void check_row_write_backs(const MemoryExtent& extent, const RowWriteBacks& write_backs) {
+  for (std::int64_t u = 0; u < write_backs.count; ++u) {
+    if (write_backs.leave[u] != write_backs.wanted && !write_backs.evictions.has(u)) continue;
+    const RowWriteBacks::Way way = write_backs.of(u);
     require(within(way.row, extent.host_rows), u, "is written back to a row outside the table");
     require(within(way.slot, extent.slots), u, "is written back from a slot outside the cache");
   }

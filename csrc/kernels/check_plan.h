@@ -18,7 +18,7 @@ struct MemoryExtent {
 void check_reads(const RowMemory& memory, const MemoryExtent& extent, const RowReads& reads);
 void check_writes(const RowMemory& memory, const MemoryExtent& extent, const RowWrites& writes,
                   const StepGradients& gradients);
-void check_returns(const MemoryExtent& extent, const RowReturns& returns);
+void check_row_write_backs(const MemoryExtent& extent, const RowWriteBacks& write_backs);
 void check_evictions(const MemoryExtent& extent, const RowEvictions& evictions, const std::int64_t* target,
                      std::int64_t count);
 void check_write_backs(const RowMemory& memory, const MemoryExtent& extent, const WriteBack* write_backs,

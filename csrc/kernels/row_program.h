@@ -101,7 +101,7 @@ struct RowEvictions {
 
 // Rows of a step whose records are copied from slots to their host rows: target is the slot of those that leave so
 // (`wanted`: RowDestination::kWriteBackBuffer or kPublishedBeforeSync). With them go those that the step evicts.
-struct RowReturns {
+struct RowWriteBacks {
   const std::int64_t* rows;
   const RowDestination* leave;
   const std::int64_t* target;

@@ -79,13 +79,13 @@ class CarriedRows(DirectWriteRows):
         return self._carrier.prepare_whole_prefetch(block, memory.memory, plan.rows, plan.source, records, plan.published,
                                                    self._prefetch_turn, self._crossing())
 
-    def _depart(self, plan):
-        return [self._carrier.prepare_departure(plan.rows, plan.leave, plan.target, self._published_counter,
+    def _write_back(self, plan):
+        return [self._carrier.prepare_write_back(plan.rows, plan.leave, plan.target, self._published_counter,
                                                 plan.published, self._turn, self._crossing())]
 
     def _writing_back(self) -> Callable:
         step = self._step
-        return lambda listed: self._carrier.write_back(listed, step, self.device.stream)
+        return lambda listed: self._carrier.write_back_evicted(listed, step, self.device.stream)
 
     def close(self):
         super().close()

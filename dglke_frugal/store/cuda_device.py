@@ -83,7 +83,7 @@ class CudaDevice(Device):
         # Small transfer kernels are scheduled before kernels that fill the device, and the kernels of submitted work
         # before those of side streams that fill it.
         self._stream = self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1))
-        self._prefetches, self._departures = (
+        self._prefetches, self._write_backs = (
             self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)) for _ in range(2))
         self._beside, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
         self.stream = self._stream.number
@@ -116,8 +116,8 @@ class CudaDevice(Device):
             self._stream.hold(prefetched)
         return prefetched
 
-    def depart(self, work, after=None):
-        return self._beside_work(self._departures, work, after or self.record())
+    def write_back(self, work, after=None):
+        return self._beside_work(self._write_backs, work, after or self.record())
 
     def record(self):
         return self._stream.record()

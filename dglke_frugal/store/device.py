@@ -93,7 +93,7 @@ class Device:
         work()
         return Event()
 
-    def depart(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
+    def write_back(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
         """Run `work`, which only enqueues copies and kernels, after all write-backs before it and after all work before it or,
         if that is given, after `after`.
 
@@ -126,7 +126,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for all work, prefetches and write-backs."""
-        self.depart(no_op).wait()
+        self.write_back(no_op).wait()
 
     def zeros(self, *shape: int, dtype=np.float32) -> torch.Tensor:
         """New device memory. Raises _native.DeviceError, with what would fit, if there is too little."""

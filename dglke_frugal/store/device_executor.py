@@ -138,7 +138,7 @@ class DeviceExecutor(RankExecutor):
         sums = rows.device.zeros(max_rows, rows.dim)
         self._turns = [_Turn(rows, update, max_rows, sums) for _ in range(STEPS_ON_DEVICE)]
         self._packing: List[torch.Tensor] = []  # pinned memory that nobody uses
-        self._departed = deque(maxlen=STEPS_ON_DEVICE)
+        self._written_back = deque(maxlen=STEPS_ON_DEVICE)
 
     def packing_memory(self, count):
         size = _native.Lookup.most_packed_bytes(count)
@@ -165,7 +165,7 @@ class DeviceExecutor(RankExecutor):
             copy()
             prefetch_rows()
 
-        after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
+        after = self._written_back[0] if len(self._written_back) == STEPS_ON_DEVICE else None
         turn.prefetched = self._device.prefetch(prefetch, after)
         self._rows.wait()
         self._ungathered = self._part(turn.work.gather)
@@ -216,9 +216,9 @@ class DeviceExecutor(RankExecutor):
             update()
 
         self._with_callers(work)
-        departed = self._device.depart(self._part(self._turn.work.depart))
-        self._departed.append(departed)
-        self._rows.leave(departed)
+        written_back = self._device.write_back(self._part(self._turn.work.write_back))
+        self._written_back.append(written_back)
+        self._rows.leave(written_back)
         self._rows.end()
 
     def replace(self, positions, records, wanted):

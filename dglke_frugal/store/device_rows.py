@@ -68,7 +68,7 @@ class PreparedStep(NamedTuple):
     prefetch: Prepared
     gather: Prepared
     update: Prepared
-    depart: Prepared
+    write_back: Prepared
 
 
 def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]]) -> Dict[str, torch.Tensor]:
@@ -165,15 +165,15 @@ class DeviceRows:
         where it takes several kernels."""
         return None
 
-    def departure(self, plan: Plan) -> Callable[[], None]:
+    def write_back(self, plan: Plan) -> Callable[[], None]:
         """Work that writes rows to the host which need not be written in `update`; `plan` in device memory."""
-        return self._all(self._depart(plan), plan)
+        return self._all(self._write_back(plan), plan)
 
     def hand_over(self, plan: Plan) -> None:
         """When the running step is submitted, before its write-back: write the rows to the host that other ranks
         read in the next step."""
 
-    def leave(self, departed: Event) -> None:
+    def leave(self, written_back: Event) -> None:
         """The running step's write-back ends with this event."""
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
@@ -203,7 +203,7 @@ class DeviceRows:
         where = self._complete(plan)
         from_sums = prepare_update(self.row_table, where.leave, where.target, records, sums, update)
         return PreparedStep(self._prefetch(plan, records), self._gather(plan, records),
-                            [from_sums, *self._publish(plan)], self._depart(plan))
+                            [from_sums, *self._publish(plan)], self._write_back(plan))
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
@@ -228,7 +228,7 @@ class DeviceRows:
     def _publish(self, plan: Plan) -> Prepared:
         return ()
 
-    def _depart(self, plan: Plan) -> Prepared:
+    def _write_back(self, plan: Plan) -> Prepared:
         return ()
 
     def receive(self, plan: Plan, records: torch.Tensor, used, learning_rate: float) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from .._native import prepare_prefetch, prepare_return, prepare_set_aside, write_back_rows
+from .._native import prepare_prefetch, prepare_write_back, prepare_set_aside, write_back_evicted
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import SMALL_TABLE, FlushConfig
@@ -48,7 +48,7 @@ class EngineRows(DeviceRows):
         self._window = config.lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
-        self._departed: Optional[Event] = None  # behind the last step that left
+        self._written_back: Optional[Event] = None  # behind the last step that left
         self._events = deque()  # (step, event) of steps that may not have run yet
         self._write_backs = 0
         self._published_counter = _counter(port.published_counter)
@@ -95,11 +95,11 @@ class EngineRows(DeviceRows):
             self._cells[cell] = torch.from_numpy(self._port.plan_cell(step))
         return self._cells[cell]
 
-    def leave(self, departed):
-        self._departed = departed
+    def leave(self, written_back):
+        self._written_back = written_back
 
     def end(self):
-        self._events.append((self._step, self._departed))
+        self._events.append((self._step, self._written_back))
         self._port.note_published(self._step)
 
     def drain(self):
@@ -140,7 +140,7 @@ class EngineRows(DeviceRows):
 
     def _writing_back(self) -> Callable[[torch.Tensor], None]:
         """A function that copies evicted rows (WRITE_BACK records as bytes) to their targets before the running step."""
-        return lambda listed: write_back_rows(self.row_table, listed, self.device.stream)
+        return lambda listed: write_back_evicted(self.row_table, listed, self.device.stream)
 
     def _publish(self, plan):
         return [self.device.storing(self._published_counter, plan.published)]
@@ -164,7 +164,7 @@ class DirectWriteRows(EngineRows):
 
     def __init__(self, table, port, config, device, rounding=None):
         super().__init__(table, port, config, device, rounding)
-        self._departed_before: Optional[Event] = None  # behind the step before that
+        self._written_back_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
         self._plans = PlansAhead(port, self._cell, device)
         self._turn = device.zeros(1, dtype=np.int32)  # of the write-back kernel
@@ -194,31 +194,31 @@ class DirectWriteRows(EngineRows):
     def _publish(self, plan):
         return ()  # the write-back does it
 
-    def _depart(self, plan):
+    def _write_back(self, plan):
         if self._is_cuda:
             published = self._published_counter, plan.published, self._turn
-            return [self._return(plan, IN_FLIGHT, self._crossing(), *published)]
-        return [self._return(plan, IN_FLIGHT, self._crossing()), *super()._publish(plan)]
+            return [self._write_back_kernel(plan, IN_FLIGHT, self._crossing(), *published)]
+        return [self._write_back_kernel(plan, IN_FLIGHT, self._crossing()), *super()._publish(plan)]
 
     def _crossing(self) -> str:
         """How rows cross the bus beside the computation; see prepare_gather."""
         return "small_table" if self.table.records.nbytes <= SMALL_TABLE else "bus"
 
-    def _return(self, plan, wanted, crossing, *publication):
+    def _write_back_kernel(self, plan, wanted, crossing, *publication):
         """A kernel that writes the rows of the plan to the host that leave as `wanted`."""
-        return prepare_return(self.row_table, plan.rows, plan.leave, plan.target, crossing, wanted, *publication,
+        return prepare_write_back(self.row_table, plan.rows, plan.leave, plan.target, crossing, wanted, *publication,
                               evicted=plan.evicted, first_in_flight=plan.first_in_flight)
 
     def wait(self):
         """For nothing: no gate stands before reads that follow stores."""
 
-    def leave(self, departed):
-        self._departed_before = self._departed
-        super().leave(departed)
+    def leave(self, written_back):
+        self._written_back_before = self._written_back
+        super().leave(written_back)
 
     def _serve(self, write_backs):
         """The last step's write-back need not have ended: its rows have not been cached since."""
-        super()._serve(write_backs, after=self._departed_before)
+        super()._serve(write_backs, after=self._written_back_before)
         self.device.prefetch(no_op, after=self.device.record())  # the rows are read behind it
 
 

@@ -48,13 +48,13 @@ class MeetingRows(DirectWriteRows):
         """Floats that a rank publishes for a step of so many rows at most."""
         return _native.SharedTable.floats(rows, ENTRIES)
 
-    def departure(self, plan):
-        home = self._return(plan, HANDED_OVER, "awaited")
+    def write_back(self, plan):
+        home = self._write_back_kernel(plan, HANDED_OVER, "awaited")
         self._hand_overs[plan.rows.data_ptr()] = self._all([home], plan)
-        return super().departure(plan)
+        return super().write_back(plan)
 
     def hand_over(self, plan):
-        self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._departed)
+        self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._written_back)
 
     def gather(self, plan, records):
         self._meet()

@@ -24,7 +24,7 @@ WRITE_BACK = np.dtype(
 
 
 def as_bytes(write_backs: np.ndarray) -> np.ndarray:
-    """View of `write_backs` (n,) WRITE_BACK as (n, itemsize) uint8, which is what write_back_rows takes."""
+    """View of `write_backs` (n,) WRITE_BACK as (n, itemsize) uint8, which is what write_back_evicted takes."""
     return np.ascontiguousarray(write_backs).view(np.uint8).reshape(len(write_backs), WRITE_BACK.itemsize)
 
 

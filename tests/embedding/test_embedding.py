@@ -105,7 +105,7 @@ def test_every_setting_gives_the_bits_of_a_plain_loop(optimizer, cache, program,
     run(module, PlainTable(module.weight, optimizer), program, ahead)
 
 
-@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "prefetches ahead", "departures ahead", CUDA])
+@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "prefetches ahead", "write-backs ahead", CUDA])
 def test_a_device_gives_the_bits_of_a_plain_loop(name):
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(optimizer=st.sampled_from(OPTIMIZERS), cache=caches, program=st.lists(actions, max_size=12),

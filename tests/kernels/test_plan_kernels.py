@@ -5,7 +5,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal._native import (
-    RowTable, gather_rows, prepare_publish, prepare_return, prepare_set_aside, segment_sums, write_back_rows,
+    RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_set_aside, segment_sums, write_back_evicted,
 )
 from dglke_frugal.store.plan_kernels import (
     FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
@@ -150,7 +150,7 @@ def test_write_back_copies_whole_records(machine, dim):
     write_backs["target"] = np.where(np.arange(count) % 2, np.arange(count) * table.stride, write_backs["row"])
     expected = np.array(table.records)
     staging = machine.put(np.zeros(count * table.stride, np.float32))
-    write_back_rows(RowTable(dim, machine.shared(table), machine.put(cache), staging),
+    write_back_evicted(RowTable(dim, machine.shared(table), machine.put(cache), staging),
                     machine.put(as_bytes(write_backs)), machine.stream)
     staged = machine.get(staging).reshape(count, table.stride)
     for i, one in enumerate(write_backs):
@@ -181,7 +181,7 @@ def test_rows_that_a_step_puts_out_go_home_with_it(machine, dim):
     addressed = RowTable(dim, machine.shared(table), device_cache)
     prepare_set_aside(addressed, device_target, device_evicted, first)(used, machine.stream)
     np.testing.assert_array_equal(machine.get(device_cache), expected)
-    prepare_return(addressed, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
+    prepare_write_back(addressed, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
                    first_in_flight=first)(used, machine.stream)
     machine.get(device_cache)
     np.testing.assert_array_equal(table.records, home)
@@ -196,7 +196,7 @@ def test_rows_put_out_to_nowhere_are_refused():
             prepare_set_aside(addressed, np.array(target), np.array(evicted), np.array([first]))(2)
     for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):
         with pytest.raises(IndexError, match=sentence):
-            prepare_return(addressed, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
+            prepare_write_back(addressed, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
                            first_in_flight=np.array([first]))(2)
     with pytest.raises(ValueError, match="an evicted row"):
         prepare_set_aside(addressed, ids, ids[:1], np.array([2]))
@@ -274,7 +274,7 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
     with pytest.raises(IndexError, match="row 0 of the plan"):
         write_backs = np.zeros(1, WRITE_BACK)
         write_backs["slot"] = SLOTS
-        write_back_rows(addressed, as_bytes(write_backs))
+        write_back_evicted(addressed, as_bytes(write_backs))
     with pytest.raises(ValueError, match="equally far apart"):
         RowTable(8, table.records, cache[:, :-4].copy())
     np.testing.assert_array_equal(table.records, before[0])

@@ -207,7 +207,7 @@ def test_no_setting_and_no_delay_changes_a_bit(flush, loss):
 CARRIED = {"mode": "direct", "carried": True}
 
 
-@pytest.mark.parametrize("device", ["cpu", "queued", "late departures"])
+@pytest.mark.parametrize("device", ["cpu", "queued", "late write-backs"])
 @pytest.mark.parametrize("flush", [{"slots": 0}, {"slots": 20}, {"slots": 60, "policy": "lfu", "lookahead": 1}])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_rows_that_ranks_carry_for_each_other_are_those_of_plain_loops(ranks, flush, device):

@@ -94,14 +94,14 @@ def test_prefetched_memory_is_computed_with_and_written_back(kind):
     device, count = make_device(kind), 30
     coming, gone = (device.pinned(count, dtype=np.float32) for _ in range(2))
     coming.copy_(torch.arange(count))
-    prefetched, departed = device.zeros(1), device.zeros(1)
+    prefetched, written_back = device.zeros(1), device.zeros(1)
     before, left = None, None
     for value in range(count):
         place = 4 * value
         device.prefetch(lambda place=place: device.copy(prefetched.data_ptr(), coming.data_ptr() + place, 4), after=before)
-        device.submit(lambda: departed.copy_(prefetched * 2), after=left)
+        device.submit(lambda: written_back.copy_(prefetched * 2), after=left)
         before = device.record()
-        left = device.depart(lambda place=place: device.copy(gone.data_ptr() + place, departed.data_ptr(), 4))
+        left = device.write_back(lambda place=place: device.copy(gone.data_ptr() + place, written_back.data_ptr(), 4))
     device.synchronize()
     assert gone.tolist() == [2 * value for value in range(count)]
 

@@ -51,7 +51,7 @@ class Stepper:
         self.rows, self.device = store.steps, device
         self.records = [  # longer than any plan
             device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(STEPS_ON_DEVICE)]
-        self.departed = [None] * STEPS_ON_DEVICE  # events behind the last steps, which used these
+        self.written_back = [None] * STEPS_ON_DEVICE  # events behind the last steps, which used these
         self.memories = [self.rows.plan_memory() for _ in range(STEPS_ON_DEVICE)] if self.rows.planned else []
         self.ids = []  # kept: transfers read them, behind torch's back
 
@@ -70,7 +70,7 @@ class Stepper:
             offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
             entries.append((noise, slots, offset, order))
         prefetch = self.rows.prefetch(plan, records)
-        self.device.prefetch(lambda: (fetch(), prefetch()), after=self.departed[step % STEPS_ON_DEVICE])
+        self.device.prefetch(lambda: (fetch(), prefetch()), after=self.written_back[step % STEPS_ON_DEVICE])
         self.rows.wait()
         self.device.submit(lambda: self._work(plan, records, entries))
         self._end(step, plan)
@@ -79,14 +79,14 @@ class Stepper:
         """A step that changes no row."""
         self.rows.begin(step)
         plan, fetch = self._plan(step, None, 0)
-        self.device.prefetch(fetch, after=self.departed[step % STEPS_ON_DEVICE])
+        self.device.prefetch(fetch, after=self.written_back[step % STEPS_ON_DEVICE])
         self.device.submit(lambda: self.rows.publish(plan))
         self._end(step, plan)
 
     def _end(self, step, plan):
-        departed = self.device.depart(self.rows.departure(plan))
-        self.departed[step % STEPS_ON_DEVICE] = departed
-        self.rows.leave(departed)
+        written_back = self.device.write_back(self.rows.write_back(plan))
+        self.written_back[step % STEPS_ON_DEVICE] = written_back
+        self.rows.leave(written_back)
         self.rows.end()
 
     def _plan(self, step, known, size):
@@ -151,7 +151,7 @@ def test_no_setting_changes_a_bit(expected, queued_device, policy):
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
 def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
     """Where write-backs are late, each step needs rows of steps before that are not on the host, and evicts others."""
-    device = QueuedDevice(departure_seconds=seconds)
+    device = QueuedDevice(write_back_seconds=seconds)
     store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, mode="direct")
     for found, wanted in zip(train(store, device, STEPS, 4, drain_at=range(STEPS // 3, STEPS, 7)), expected):
         np.testing.assert_array_equal(found, wanted)

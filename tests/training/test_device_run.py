@@ -69,20 +69,20 @@ def assert_same_log(folder, expected):
         np.testing.assert_allclose([value for _, value in ours], [value for _, value in theirs], rtol=1e-5)
 
 
-@pytest.mark.parametrize("flags, departures", [(["--flush", "none"], 0),
+@pytest.mark.parametrize("flags, write_backs", [(["--flush", "none"], 0),
                                                (["--flush", "direct", "--cache_ratio", 0.05], 48)],
                          ids=str)
-def test_a_step_departs_only_if_rows_do(on_device, flags, departures):
+def test_a_step_is_written_back_only_if_rows_are(on_device, flags, write_backs):
     """Calls for write-backs take the host's time."""
     counted = []
 
     class Counting(PlainDevice):
-        def depart(self, work, after=None):
+        def write_back(self, work, after=None):
             counted.append(work is not no_op)
-            return super().depart(work, after)
+            return super().write_back(work, after)
 
     on_device(Counting(), *flags)
-    assert sum(counted) == departures
+    assert sum(counted) == write_backs
 
 
 @pytest.mark.parametrize("kind", ["cpu", "queued", CUDA])

@@ -44,17 +44,17 @@ void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecor
   if (rows.rules.waits_for_prefetches) hear(rows.prefetched, number);
 }
 
-void depart(const CarriedRows& rows, const RowReturns& returns, std::uint64_t number) {
+void write_back(const CarriedRows& rows, const RowWriteBacks& write_backs, std::uint64_t number) {
   tell(rows.computed, number);
   if (rows.rules.hears_values && hear(rows.computed, number)) return;
   for_carried(
-      rows, returns.count, [&](std::int64_t u) { return returns.rows[u]; },
+      rows, write_backs.count, [&](std::int64_t u) { return write_backs.rows[u]; },
       [&](std::int64_t u) {
-        if (returns.leave[u] == returns.wanted) bring_home(rows, returns.rows[u], returns.target[u]);
+        if (write_backs.leave[u] == write_backs.wanted) bring_home(rows, write_backs.rows[u], write_backs.target[u]);
       });
 }
 
-void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number) {
+void write_back_evicted(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number) {
   if (rows.rules.hears_values && hear(rows.computed, number)) return;
   for_carried(
       rows, count, [&](std::int64_t i) { return write_backs[i].row; },

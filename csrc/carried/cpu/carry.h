@@ -8,10 +8,10 @@ namespace frugal::cpu {
 // P(k): records of rows that come from the host, of all ranks, in floats. number: k + 1.
 void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number);
 
-// W(k): rows that leave as returns.wanted, from the slots of all ranks to their host rows. number: k + 1.
-void depart(const CarriedRows& rows, const RowReturns& returns, std::uint64_t number);
+// W(k): rows that leave as write_backs.wanted, from the slots of all ranks to their host rows. number: k + 1.
+void write_back(const CarriedRows& rows, const RowWriteBacks& write_backs, std::uint64_t number);
 
 // Evicted rows, ahead of step k, to their host rows. number: k.
-void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number);
+void write_back_evicted(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number);
 
 }  // namespace frugal::cpu

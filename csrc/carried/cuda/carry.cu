@@ -45,18 +45,18 @@ __global__ void __launch_bounds__(kMostThreads)
 
 template <bool kAwaits>
 __global__ void __launch_bounds__(kMostThreads)
-    carried_depart_kernel(const __grid_constant__ CarriedRows rows, RowReturns returns, Publication publication,
+    carried_write_back_kernel(const __grid_constant__ CarriedRows rows, RowWriteBacks write_backs, Publication publication,
                           Sharing by) {
   const auto reached = static_cast<std::uint64_t>(*publication.value);
   if (blockIdx.x == 0) tell(rows.computed, reached);  // an earlier kernel has computed it
-  if (hear(rows.computed, reached)) returns.count = 0;  // somebody has failed
+  if (hear(rows.computed, reached)) write_backs.count = 0;  // somebody has failed
   LastWord last;
   move_rows(
-      by, returns.count, gridDim.x, rows.ranks(), static_cast<int>(rows.part.record_floats() / 4),
+      by, write_backs.count, gridDim.x, rows.ranks(), static_cast<int>(rows.part.record_floats() / 4),
       [&](std::int64_t u) {
-        if (returns.leave[u] != returns.wanted) return Wanted{0, -1};
-        const std::int64_t row = returns.rows[u];
-        return Wanted{row, rows.carries(row) ? returns.target[u] : -1};
+        if (write_backs.leave[u] != write_backs.wanted) return Wanted{0, -1};
+        const std::int64_t row = write_backs.rows[u];
+        return Wanted{row, rows.carries(row) ? write_backs.target[u] : -1};
       },
       [&](const Wanted& wanted, int rank, const Word*& from, float*& to) {
         from = reinterpret_cast<const Word*>(rows.slot(wanted.place, rank));
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 __global__ void __launch_bounds__(kMostThreads)
-    carried_write_back_kernel(const __grid_constant__ CarriedRows rows, const WriteBack* write_backs,
+    carried_write_back_evicted_kernel(const __grid_constant__ CarriedRows rows, const WriteBack* write_backs,
                               std::int64_t count, std::uint64_t number, Sharing by) {
   if (hear(rows.computed, number)) count = 0;
   move_rows(
@@ -113,22 +113,22 @@ void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecor
   cuda_check(cudaGetLastError(), "launching the prefetch of " + std::to_string(reads.count) + " rows");
 }
 
-void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch) {
-  const Movement moved = departure_of(returns.count, lanes_for(rows), launch.crossing, bytes_of(rows), rows.ranks());
+void write_back(const CarriedRows& rows, const RowWriteBacks& write_backs, const Publication& publication, const Launch& launch) {
+  const Movement moved = write_back_movement(write_backs.count, lanes_for(rows), launch.crossing, bytes_of(rows), rows.ranks());
   const Sharing by = moved.by;
   const int threads = moved.threads, bytes = moved.list_bytes();
-  const auto kernel = moved.awaits ? carried_depart_kernel<true> : carried_depart_kernel<false>;
-  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(rows, returns, publication, by);
-  cuda_check(cudaGetLastError(), "launching the departure of " + std::to_string(returns.count) + " rows");
+  const auto kernel = moved.awaits ? carried_write_back_kernel<true> : carried_write_back_kernel<false>;
+  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(rows, write_backs, publication, by);
+  cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(write_backs.count) + " rows");
 }
 
-void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
+void write_back_evicted(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
                 const Launch& launch) {
   if (count == 0) return;
   const Movement moved = movement_of(count, lanes_for(rows), kBusBlocks, kMostTogether);
   const Sharing by = moved.by;
   const int threads = moved.threads, bytes = moved.list_bytes();
-  const auto kernel = carried_write_back_kernel;
+  const auto kernel = carried_write_back_evicted_kernel;
   kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(rows, write_backs, count, number, by);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }

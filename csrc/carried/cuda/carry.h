@@ -17,9 +17,9 @@ void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecor
             unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch);
 
 // number: publication.value; a publication is needed.
-void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch);
+void write_back(const CarriedRows& rows, const RowWriteBacks& write_backs, const Publication& publication, const Launch& launch);
 
-void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
+void write_back_evicted(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
                 const Launch& launch);
 
 }  // namespace frugal::cuda

@@ -8,7 +8,7 @@ void prefetch(const CarriedRows&, const RowReads&, const CarriedRecords&, const 
             std::span<const HostPiece>, const Launch&) {
   refuse_cuda();
 }
-void depart(const CarriedRows&, const RowReturns&, const Publication&, const Launch&) { refuse_cuda(); }
-void write_back(const CarriedRows&, const WriteBack*, std::int64_t, std::uint64_t, const Launch&) { refuse_cuda(); }
+void write_back(const CarriedRows&, const RowWriteBacks&, const Publication&, const Launch&) { refuse_cuda(); }
+void write_back_evicted(const CarriedRows&, const WriteBack*, std::int64_t, std::uint64_t, const Launch&) { refuse_cuda(); }
 
 }  // namespace frugal::cuda

@@ -70,10 +70,10 @@ void spread(const RowSpread& spread, float* out) {
   });
 }
 
-void return_rows(const RowMemory& memory, const RowReturns& returns) {
-  default_pool().parallel_for(returns.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs) {
+  default_pool().parallel_for(write_backs.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
-      const RowReturns::Way way = returns.of(u);
+      const RowWriteBacks::Way way = write_backs.of(u);
       if (way.slot >= 0)
         std::copy_n(memory.cache + way.slot * memory.stride, memory.record_floats(),
                     memory.host_rows + way.row * memory.stride);
@@ -90,7 +90,7 @@ void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std
   });
 }
 
-void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count) {
+void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count) {
   default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       std::copy_n(memory.cache + write_backs[i].slot * memory.stride, memory.record_floats(),

@@ -24,13 +24,13 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
 void spread(const RowSpread& spread, float* out);
 
 // Copies the records of rows that leave for the host from cache slots to their host rows.
-void return_rows(const RowMemory& memory, const RowReturns& returns);
+void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs);
 
 // Copies the records of `count` rows that a step evicts from their slots `target` to the write-back buffer.
 void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count);
 
 // Copies the records of evicted rows from their slots to staging or to their host rows.
-void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count);
+void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count);
 
 // squares[i] = mean square of row i of values (rows, dim), `stride` floats apart.
 void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares);

@@ -14,11 +14,11 @@
 namespace frugal::cuda {
 
 void gather(const RowMemory&, const RowReads&, float*, const Launch&) { refuse_cuda(); }
-void return_rows(const RowMemory&, const RowReturns&, const Launch&, const Publication&) { refuse_cuda(); }
+void write_back_rows(const RowMemory&, const RowWriteBacks&, const Launch&, const Publication&) { refuse_cuda(); }
 void set_aside(const RowMemory&, const RowEvictions&, const std::int64_t*, std::int64_t, const Launch&) {
   refuse_cuda();
 }
-void write_back(const RowMemory&, const WriteBack*, std::int64_t, const Launch&) { refuse_cuda(); }
+void write_back_evicted(const RowMemory&, const WriteBack*, std::int64_t, const Launch&) { refuse_cuda(); }
 void spread(const RowSpread&, float*, const Launch&) { refuse_cuda(); }
 void publish(std::uint64_t*, const std::int64_t*, const Launch&) { refuse_cuda(); }
 

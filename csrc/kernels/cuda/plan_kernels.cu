@@ -41,12 +41,12 @@ __global__ void __launch_bounds__(kMostThreads)
 
 template <bool kAwaits>
 __global__ void __launch_bounds__(kMostThreads)
-    return_kernel(RowMemory memory, RowReturns returns, Publication publication, Sharing by) {
+    write_back_rows_kernel(RowMemory memory, RowWriteBacks write_backs, Publication publication, Sharing by) {
   LastWord last;
   move_rows(
-      by, returns.count, gridDim.x, 1, static_cast<int>(memory.record_floats() / 4),
+      by, write_backs.count, gridDim.x, 1, static_cast<int>(memory.record_floats() / 4),
       [&](std::int64_t u) {
-        const RowReturns::Way way = returns.of(u);
+        const RowWriteBacks::Way way = write_backs.of(u);
         return Wanted{way.row, way.slot};
       },
       [&](const Wanted& wanted, int, const Word*& from, float*& to) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    write_back_kernel(RowMemory memory, const WriteBack* write_backs, std::int64_t count, int lanes) {
+    write_back_evicted_kernel(RowMemory memory, const WriteBack* write_backs, std::int64_t count, int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; i < count;
@@ -120,16 +120,16 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
-void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch,
+void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, const Launch& launch,
                  const Publication& publication) {
-  if (returns.count == 0 && publication.counter == nullptr) return;
+  if (write_backs.count == 0 && publication.counter == nullptr) return;
   const Movement moved =
-      departure_of(returns.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
+      write_back_movement(write_backs.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
   const Sharing by = moved.by;
   const int threads = moved.threads, bytes = moved.list_bytes();
-  const auto kernel = moved.awaits ? return_kernel<true> : return_kernel<false>;
-  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(memory, returns, publication, by);
-  cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
+  const auto kernel = moved.awaits ? write_back_rows_kernel<true> : write_back_rows_kernel<false>;
+  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(memory, write_backs, publication, by);
+  cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(write_backs.count) + " rows");
 }
 
 void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
@@ -141,10 +141,10 @@ void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std
   cuda_check(cudaGetLastError(), "launching the eviction of some of " + std::to_string(count) + " rows");
 }
 
-void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
+void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
   if (count == 0) return;
   const int lanes = lanes_of(memory);
-  write_back_kernel<<<blocks_for(count, lanes, kBusBlocks), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
+  write_back_evicted_kernel<<<blocks_for(count, lanes, kBusBlocks), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
                                                                                         lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }

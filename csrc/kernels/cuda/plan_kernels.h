@@ -33,9 +33,9 @@ inline constexpr Blocks kBusBlocks{48, 256}, kPrefetchBlocks{16, 64}, kShortPref
 // Rows leave for a large table by teams each of which waits until what it has stored is there: of long rows (bytes) so many
 // bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile waits behind
 // them.
-inline constexpr Blocks kBoundDepartureBlocks{32, 64}, kShortDepartureBlocks{16, 128};
+inline constexpr Blocks kBoundWriteBackBlocks{32, 64}, kShortWriteBackBlocks{16, 128};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
-inline constexpr Blocks kFewPrefetchBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
+inline constexpr Blocks kFewPrefetchBlocks{4, 512}, kFewWriteBackBlocks{1, 512};  // of small tables
 inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};
 
@@ -49,11 +49,11 @@ struct Publication {
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
-void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch,
+void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, const Launch& launch,
                  const Publication& publication = {});
 void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
                const Launch& launch);
-void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
+void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 
 // out (count, spread.dim): each id's row of the step.
 void spread(const RowSpread& spread, float* out, const Launch& launch);

@@ -225,17 +225,17 @@ inline Movement prefetch_movement(std::int64_t rows, int lanes, Crossing crossin
 }
 
 // parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.
-inline Movement departure_of(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes, int parts = 1) {
+inline Movement write_back_movement(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes, int parts = 1) {
   if (crossing != Crossing::kBus)
-    return movement_of(rows, lanes, blocks_by(crossing, kBoundDepartureBlocks, kFewDepartureBlocks), kMostTogether);
+    return movement_of(rows, lanes, blocks_by(crossing, kBoundWriteBackBlocks, kFewWriteBackBlocks), kMostTogether);
   if (parts * bytes < kLongRow)
-    return movement_of(rows, lanes, kShortDepartureBlocks, std::min(parts, kMostTogether), true);
+    return movement_of(rows, lanes, kShortWriteBackBlocks, std::min(parts, kMostTogether), true);
   // A warp waits for kBytesAwaited at a time: of whole rows, or each of its teams for as many parts as it may have.
   const auto awaited_by = [bytes](int of) { return std::max<std::int64_t>(1, kBytesAwaited * of / kWarpLanes / bytes); };
   if (parts > 1)
     for (lanes = kWarpLanes; lanes > kLineWords && awaited_by(lanes) > kMostTogether;) lanes /= 2;
   const auto together = std::min<std::int64_t>(awaited_by(lanes), kMostTogether);
-  return movement_of(rows, lanes, kBoundDepartureBlocks, static_cast<int>(together), true);
+  return movement_of(rows, lanes, kBoundWriteBackBlocks, static_cast<int>(together), true);
 }
 
 }  // namespace frugal::cuda

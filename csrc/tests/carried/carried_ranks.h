@@ -21,7 +21,7 @@ struct PlannedStep {
   std::vector<RowDestination> leave;
 
   RowReads reads() const { return {rows.data(), source.data(), static_cast<std::int64_t>(rows.size())}; }
-  RowReturns returns() const {
+  RowWriteBacks write_backs() const {
     return {rows.data(), leave.data(), target.data(), static_cast<std::int64_t>(rows.size())};
   }
 };

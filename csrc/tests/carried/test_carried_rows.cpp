@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using namespace carried_ranks;
 
-enum Stream { kPrefetches, kComputation, kDepartures, kStreams };
+enum Stream { kPrefetches, kComputation, kWriteBacks, kStreams };
 
 constexpr std::int64_t kTableRows = 60, kStepRows = 17;
 
@@ -63,9 +63,9 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
       threads.emplace_back([&, rank, stream, work] {
         const CarriedRows rows = all.rows(rank, rules);
         for (int k = 0; k < steps; ++k) {
-          if (stream == kPrefetches) own.await(kDepartures, k - kStepsThere + 1);
+          if (stream == kPrefetches) own.await(kWriteBacks, k - kStepsThere + 1);
           if (stream == kComputation) own.await(kPrefetches, k + 1);
-          if (stream == kDepartures) own.await(kComputation, k + 1);
+          if (stream == kWriteBacks) own.await(kComputation, k + 1);
           pause(rank, stream, k);
           work(rows, planned[static_cast<std::size_t>(k)], k);
           own.done[stream].store(k + 1, std::memory_order_release);
@@ -86,8 +86,8 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
           slots[step.target[u] * layout.stride + i] = trained(from[i], k);
       }
     });
-    start(kDepartures, [&](const CarriedRows& rows, const PlannedStep& step, int k) {
-      cpu::depart(rows, step.returns(), static_cast<std::uint64_t>(k) + 1);
+    start(kWriteBacks, [&](const CarriedRows& rows, const PlannedStep& step, int k) {
+      cpu::write_back(rows, step.write_backs(), static_cast<std::uint64_t>(k) + 1);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -145,7 +145,7 @@ TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
   std::vector<WriteBack> evicted;
   for (std::int64_t row = 2; row < 6; ++row)
     evicted.push_back({row, 6, row, 7, static_cast<std::int32_t>(row + 3), RowDestination::kHostRow});
-  std::thread early([&] { cpu::write_back(all.rows(0), evicted.data(), 4, 7); });  // waits for rank 1
+  std::thread early([&] { cpu::write_back_evicted(all.rows(0), evicted.data(), 4, 7); });  // waits for rank 1
   for (int rank = 0; rank < 2; ++rank)
     for (std::int64_t slot = 5; slot < 9; ++slot)
       for (std::int64_t i = 0; i < layout.record_floats(); ++i)
@@ -186,7 +186,7 @@ TEST(CarriedRows, WaitForNobodyOnceARankHasFailed) {
   const std::vector<float> before = all.host;
   all.failed = 1;
   cpu::prefetch(all.rows(0), planned[0].reads(), all.records_of(0), 1);
-  cpu::depart(all.rows(0), planned[0].returns(), 1);
+  cpu::write_back(all.rows(0), planned[0].write_backs(), 1);
   EXPECT_EQ(all.host, before);  // nothing is written back that no rank has computed
 }
 

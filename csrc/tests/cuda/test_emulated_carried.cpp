@@ -105,7 +105,7 @@ TEST(EmulatedCarried, PrefetchesBringEveryRankItsColumns) {
     }
 }
 
-TEST(EmulatedCarried, DeparturesTakeHomeTheColumnsOfAllRanks) {
+TEST(EmulatedCarried, WriteBacksReachTheHostWithTheColumnsOfAllRanks) {
   for (const Case& each : cases())
     for (const cuda::Crossing crossing : kCrossings) {
       PlannedStep step = plan(2, kTableRows, each.rows, 4)[1];
@@ -116,10 +116,10 @@ TEST(EmulatedCarried, DeparturesTakeHomeTheColumnsOfAllRanks) {
         const std::int64_t number = 2;
         expected.say_all(number);
         found.say_all(number);
-        cpu::depart(expected.rows(rank), step.returns(), number);
+        cpu::write_back(expected.rows(rank), step.write_backs(), number);
         std::uint64_t counter = 0;
         unsigned turn = 0;
-        cuda::depart(found.rows(rank), step.returns(), {&counter, &number, &turn}, {0, crossing});
+        cuda::write_back(found.rows(rank), step.write_backs(), {&counter, &number, &turn}, {0, crossing});
         ASSERT_EQ(counter, 2u);
         ASSERT_EQ(turn, 0u);
       }
@@ -128,7 +128,7 @@ TEST(EmulatedCarried, DeparturesTakeHomeTheColumnsOfAllRanks) {
     }
 }
 
-TEST(EmulatedCarried, WriteBacksTakeHomeTheColumnsOfAllRanks) {
+TEST(EmulatedCarried, EvictedRowsReachTheHostWithTheColumnsOfAllRanks) {
   for (const Case& each : cases()) {
     Ranks expected = filled(each), found = filled(each);
     std::vector<WriteBack> evicted;
@@ -139,14 +139,14 @@ TEST(EmulatedCarried, WriteBacksTakeHomeTheColumnsOfAllRanks) {
     for (int rank = 0; rank < each.ranks; ++rank) {
       expected.say_all(5);
       found.say_all(5);
-      cpu::write_back(expected.rows(rank), evicted.data(), static_cast<std::int64_t>(evicted.size()), 5);
-      cuda::write_back(found.rows(rank), evicted.data(), static_cast<std::int64_t>(evicted.size()), 5, {});
+      cpu::write_back_evicted(expected.rows(rank), evicted.data(), static_cast<std::int64_t>(evicted.size()), 5);
+      cuda::write_back_evicted(found.rows(rank), evicted.data(), static_cast<std::int64_t>(evicted.size()), 5, {});
     }
     ASSERT_EQ(found.host, expected.host) << name_of(each);
   }
 }
 
-TEST(EmulatedCarried, TakeNothingHomeOnceARankHasFailed) {
+TEST(EmulatedCarried, WriteNothingBackOnceARankHasFailed) {
   Ranks ranks = filled({2, RowLayout::for_dim(40), 33});
   const std::vector<float> before = ranks.host;
   const PlannedStep step = plan(1, kTableRows, 33, 4)[0];
@@ -154,7 +154,7 @@ TEST(EmulatedCarried, TakeNothingHomeOnceARankHasFailed) {
   const std::int64_t number = 1;
   std::uint64_t counter = 0;
   unsigned turn = 0;
-  cuda::depart(ranks.rows(0), step.returns(), {&counter, &number, &turn}, {});
+  cuda::write_back(ranks.rows(0), step.write_backs(), {&counter, &number, &turn}, {});
   EXPECT_EQ(ranks.host, before);
 }
 

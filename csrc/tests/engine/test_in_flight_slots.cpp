@@ -76,7 +76,7 @@ class Machine {
 
   std::int64_t steps() const { return steps_; }
   std::int64_t stayed() const { return stayed_; }
-  std::int64_t departed() const { return departed_; }
+  std::int64_t written_back() const { return written_back_; }
   std::int64_t evicted() const { return evicted_; }
 
   void run(const std::vector<std::int64_t>& rows) {
@@ -87,7 +87,7 @@ class Machine {
     serve_write_backs(step);
     port_.wait_gate(step);
     // The slots of the step kInFlight before are used again, so that one must have been written back; others may have.
-    depart(step - kInFlight + static_cast<std::int64_t>(random_() % kInFlight));
+    write_back(step - kInFlight + static_cast<std::int64_t>(random_() % kInFlight));
     ASSERT_TRUE(std::ranges::equal(plan.rows, rows));
     for (std::size_t i = 0; i < rows.size(); ++i)
       EXPECT_EQ(plan.source[i] == kFromHost ? home(rows[i]) : memory_.at(plan.source[i]), newest_[rows[i]])
@@ -98,7 +98,7 @@ class Machine {
       if (plan.leave[i] == RowDestination::kInFlight) {
         EXPECT_GT(plan.target[i], setting_.slots);
         left_.push_back({step, rows[i], plan.target[i]});
-        ++departed_;
+        ++written_back_;
       } else {
         EXPECT_EQ(plan.leave[i], RowDestination::kCache);
         EXPECT_NE(plan.target[i], setting_.slots);
@@ -111,7 +111,7 @@ class Machine {
 
   // As a validation or a checkpoint does: the host has all values then, and training goes on as planned.
   void drain() {
-    depart(steps_);
+    write_back(steps_);
     for (const CachedRow& cached : port_.drain()) home(cached.row) = memory_.at(cached.slot);
     port_.finish_drain();
     for (const auto& [row, version] : newest_) EXPECT_EQ(home(row), version) << "row " << row << " on the host";
@@ -125,7 +125,7 @@ class Machine {
   std::int64_t& home(std::int64_t row) { return home_[static_cast<std::size_t>(row)]; }
 
   // All write-backs up to the step's, in order: what lies in the slots then.
-  void depart(std::int64_t step) {
+  void write_back(std::int64_t step) {
     while (!left_.empty() && left_.front().step <= step) {
       home(left_.front().row) = memory_.at(left_.front().slot);
       left_.pop_front();
@@ -156,7 +156,7 @@ class Machine {
   void serve_write_backs(std::int64_t step) {
     for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
       EXPECT_FALSE(setting_.evicts_in_flight);
-      depart(step - 2);
+      write_back(step - 2);
       for (const WriteBack& request : requests) home(request.row) = memory_.at(request.slot);
       port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
     }
@@ -184,14 +184,14 @@ class Machine {
   RankPort& port_;
   const Setting setting_;
   std::mt19937_64 random_;
-  std::int64_t steps_ = 0, stayed_ = 0, departed_ = 0, evicted_ = 0;  // all but the first: rows, of all steps
+  std::int64_t steps_ = 0, stayed_ = 0, written_back_ = 0, evicted_ = 0;  // all but the first: rows, of all steps
   std::vector<std::int64_t> home_;                       // versions of host rows
   std::map<std::int64_t, std::int64_t> memory_, newest_;  // versions by slot; the true ones by row
   std::deque<Left> left_;                                // on their way, in order
 };
 
 struct Rows {
-  std::int64_t stayed, departed, evicted;
+  std::int64_t stayed, written_back, evicted;
 };
 
 // Ranks run the same steps one after the other, or some of them ahead of others. Returns what became of a rank's rows.
@@ -230,7 +230,7 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   for (Machine& machine : machines) machine.drain();
   const std::int64_t sent = engine.statistics().ranks[0].write_backs_sent;
   EXPECT_EQ(setting.evicts_in_flight ? sent : 0, machines[0].evicted());
-  return {machines[0].stayed(), machines[0].departed(), machines[0].evicted()};
+  return {machines[0].stayed(), machines[0].written_back(), machines[0].evicted()};
 }
 
 TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
@@ -288,11 +288,11 @@ TEST(InFlightSlots, ValuesStayUntilTheirRowIsUsedAgain) {
         bool again = false;
         for (std::size_t next = step + 1; next < steps.size() && next <= step + std::min(horizon, kInFlight); ++next)
           again |= std::ranges::count(steps[next], row) > 0;
-        ++(again ? expected.stayed : expected.departed);
+        ++(again ? expected.stayed : expected.written_back);
       }
     const Rows found = train(setting, steps, 7);
     EXPECT_EQ(found.stayed, expected.stayed) << horizon;
-    EXPECT_EQ(found.departed, expected.departed) << horizon;
+    EXPECT_EQ(found.written_back, expected.written_back) << horizon;
     EXPECT_EQ(found.stayed > 0, horizon > 0);
   }
 }

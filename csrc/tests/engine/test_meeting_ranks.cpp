@@ -21,7 +21,7 @@ constexpr int kSteps = 60, kInFlight = 3;
 constexpr std::int64_t kMaxRows = 10, kSlots = 4;
 
 // What a device has to wait for, and a test may leave out.
-enum class Wait { kNone, kHandOverForDeparture, kPrefetchForWriteBack, kMeeting, kSecondMeeting };
+enum class Wait { kNone, kPublishForWriteBack, kPrefetchForWriteBack, kMeeting, kSecondMeeting };
 
 struct Planned {
   std::vector<std::int64_t> rows, target;
@@ -109,7 +109,7 @@ class Devices {
     while (true) {
       std::vector<std::pair<std::size_t, std::vector<Work>*>> ready;
       for (std::size_t r = 0; r < ranks_.size(); ++r)
-        for (std::vector<Work>* stream : {&ranks_[r].prefetches, &ranks_[r].computation, &ranks_[r].departures})
+        for (std::vector<Work>* stream : {&ranks_[r].prefetches, &ranks_[r].computation, &ranks_[r].write_backs})
           if (!stream->empty() && stream->back().ready()) ready.emplace_back(r, stream);
       if (ready.empty()) break;
       // One stream is often far ahead of the others, or behind.
@@ -120,7 +120,7 @@ class Devices {
       work.run();
     }
     for (const Rank& rank : ranks_)
-      EXPECT_TRUE(rank.prefetches.empty() && rank.computation.empty() && rank.departures.empty()) << "nobody can go on";
+      EXPECT_TRUE(rank.prefetches.empty() && rank.computation.empty() && rank.write_backs.empty()) << "nobody can go on";
     return wrong_;
   }
 
@@ -130,8 +130,8 @@ class Devices {
     std::function<void()> run;
   };
   struct Rank {
-    std::vector<Work> prefetches, computation, departures;    // the last one first
-    std::int64_t prefetched = 0, departed = 0, computed = 0;   // steps
+    std::vector<Work> prefetches, computation, write_backs;    // the last one first
+    std::int64_t prefetched = 0, written_back = 0, computed = 0;   // steps
     std::int64_t first_meetings = 0, second_meetings = 0;   // to which it has come
     std::map<std::int64_t, std::int64_t> memory;            // versions by slot
   };
@@ -139,7 +139,7 @@ class Devices {
   void enqueue(std::size_t r) {
     Rank& rank = ranks_[r];
     const auto always = [] { return true; };
-    const auto departed = [&rank](std::int64_t step) { return [&rank, step] { return rank.departed > step; }; };
+    const auto written_back = [&rank](std::int64_t step) { return [&rank, step] { return rank.written_back > step; }; };
     for (std::int64_t s = 0; s < kSteps; ++s) {
       const Planned& plan = plans_[static_cast<std::size_t>(s)][r];
       const auto read = [this, &rank, &plan, s](bool early) {
@@ -149,7 +149,7 @@ class Devices {
                       expected_.at({s, plan.rows[i]});
       };
       const auto bring_home = [this, &rank, &plan](std::size_t i) { home_[plan.rows[i]] = rank.memory[plan.target[i]]; };
-      rank.prefetches.push_back({broken_ == Wait::kPrefetchForWriteBack ? always : std::function(departed(s - kInFlight)),
+      rank.prefetches.push_back({broken_ == Wait::kPrefetchForWriteBack ? always : std::function(written_back(s - kInFlight)),
                                [&rank, read] {
                                  read(true);
                                  ++rank.prefetched;
@@ -172,18 +172,18 @@ class Devices {
              for (std::size_t i = 0; i < plan.rows.size(); ++i)
                if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i])) home_[plan.rows[i]] = s + 1;
            }});
-      const bool waits = broken_ != Wait::kHandOverForDeparture;
-      rank.computation.push_back({waits ? std::function(departed(s - 1)) : always, [&plan, bring_home, &rank] {
+      const bool waits = broken_ != Wait::kPublishForWriteBack;
+      rank.computation.push_back({waits ? std::function(written_back(s - 1)) : always, [&plan, bring_home, &rank] {
                                     for (std::size_t i = 0; i < plan.rows.size(); ++i)
                                       if (plan.leave[i] == RowDestination::kHandedOver) bring_home(i);
                                     ++rank.computed;
                                   }});
       for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a write-back
         if (plan.leave[i] == RowDestination::kInFlight)
-          rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [bring_home, i] { bring_home(i); }});
-      rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.departed; }});
+          rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [bring_home, i] { bring_home(i); }});
+      rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.written_back; }});
     }
-    for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.departures}) std::ranges::reverse(*stream);
+    for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.write_backs}) std::ranges::reverse(*stream);
   }
 
   bool met(std::int64_t Rank::*meetings, std::int64_t step) const {
@@ -219,7 +219,7 @@ int wrong_reads(Wait broken, std::uint64_t seeds) {
 TEST(MeetingRanks, EveryStepReadsTheNewestValues) { EXPECT_EQ(wrong_reads(Wait::kNone, 60), 0); }
 
 TEST(MeetingRanks, EachWaitIsNeeded) {
-  for (const Wait wait : {Wait::kHandOverForDeparture, Wait::kPrefetchForWriteBack, Wait::kMeeting, Wait::kSecondMeeting})
+  for (const Wait wait : {Wait::kPublishForWriteBack, Wait::kPrefetchForWriteBack, Wait::kMeeting, Wait::kSecondMeeting})
     EXPECT_GT(wrong_reads(wait, 30), 0) << static_cast<int>(wait);
 }
 
@@ -231,14 +231,14 @@ TEST(MeetingRanks, EachMarkIsNeeded) {
   }
 }
 
-TEST(MeetingRanks, MostValuesDepartBesideTheNextSteps) {
-  std::int64_t departing = 0, handed_over = 0;
+TEST(MeetingRanks, MostValuesAreWrittenBackDuringTheNextSteps) {
+  std::int64_t written_back = 0, handed_over = 0;
   for (const auto& step : random_plans(2, false, 7))
     for (const Planned& plan : step) {
-      departing += std::ranges::count(plan.leave, RowDestination::kInFlight);
+      written_back += std::ranges::count(plan.leave, RowDestination::kInFlight);
       handed_over += std::ranges::count(plan.leave, RowDestination::kHandedOver);
     }
-  EXPECT_GT(departing, handed_over);
+  EXPECT_GT(written_back, handed_over);
   EXPECT_GT(handed_over, 0);
 }
 

@@ -113,7 +113,7 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
   EXPECT_EQ(staging, staging_expected);
 
   const WriteBack write_backs[] = {{7, 0, 0, 0, 3, RowDestination::kValue}, {9, 0, 9, 0, 5, RowDestination::kHostRow}};
-  cpu::write_back(memory, write_backs, 2);
+  cpu::write_back_evicted(memory, write_backs, 2);
   EXPECT_EQ(std::memcmp(&staging[0], &cache[3 * layout.stride], (dim + 1) * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(&host[9 * layout.stride], &cache[5 * layout.stride], (dim + 1) * sizeof(float)), 0);
 }

@@ -151,9 +151,9 @@ class BlockTransfer:
         self.blocks[turn].prefetch(packed, after)
         return turn
 
-    def keep(self, batch: _native.Batch, departed: Event) -> None:
+    def keep(self, batch: _native.Batch, written_back: Event) -> None:
         """The batch that was sent last needs its packed block until then at most."""
-        self._sent.append((batch, departed))
+        self._sent.append((batch, written_back))
         if len(self._sent) == BATCHES_KEPT:  # to ask for an event takes a call, so it is asked for several together
             self._forget(BATCHES_KEPT // 2)
 

@@ -42,7 +42,7 @@ class DeviceStep(Step):
         self._exchange, self._make_gradients = exchange, make_gradients
         self._steps = 0
         self._ahead: Dict[Tuple, PackedBatches] = {}  # by sizes and tables: the last, full ones
-        self._departed = deque(maxlen=STEPS_ON_DEVICE)  # events behind the last steps, of whatever shape
+        self._written_back = deque(maxlen=STEPS_ON_DEVICE)  # events behind the last steps, of whatever shape
         self._compute(config)
 
     def _compute(self, config: StepConfig) -> None:
@@ -90,10 +90,10 @@ class DeviceStep(Step):
         shaped = self._shaped.get(shape)
         if shaped is None:  # full batches, and perhaps the rest of an epoch
             shaped = self._shaped[shape] = _ShapedStep(self, BatchSizes(*shape[:-1]), tables)
-        after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
+        after = self._written_back[0] if len(self._written_back) == STEPS_ON_DEVICE else None
         with nullcontext() if self._stream is None else random_numbers_of(batch.step, self._stream,
                                                                          self._device.torch_device):
-            self._departed.append(shaped.run(batch, after))
+            self._written_back.append(shaped.run(batch, after))
         self._steps += 1
         if self._exchange is not None:
             self._exchange.check()
@@ -122,11 +122,11 @@ class _ShapedStep:
         self._transfer = BlockTransfer(self._device, sizes.layout(tables), tables, in_place,
                                        step._ahead.get((sizes, tables)))
         blocks = self._transfer.blocks
-        self._departures = [self._make_departure(block) for block in blocks]
+        self._write_backs = [self._make_write_back(block) for block in blocks]
         self._handing_over = [rows for rows in tables if rows.hands_over]
         # A write-back waits for all work of its step: also for the rows that the step publishes before the synchronisation.
-        self._computed = [None if depart is None or self._handing_over else self._device.make_point()
-                          for depart in self._departures]
+        self._computed = [None if write_back is None or self._handing_over else self._device.make_point()
+                          for write_back in self._write_backs]
         self._works = [self._make_works(block, step._gradients.of_block(form, block, tables), computed)
                        for block, computed in zip(blocks, self._computed)]
 
@@ -170,16 +170,16 @@ class _ShapedStep:
 
         return [self._device.repeated(lambda side=side: compute(side), at.prefetched, computed) for side in (False, True)]
 
-    def _make_departure(self, at: DeviceBlock) -> Optional[Callable[[], None]]:
+    def _make_write_back(self, at: DeviceBlock) -> Optional[Callable[[], None]]:
         """None where nothing leaves later than with the update."""
-        departures = [rows.departure(plan) for rows, plan in zip(self._tables, at.plans)]
-        departures = [depart for depart in departures if depart is not no_op]
+        write_backs = [rows.write_back(plan) for rows, plan in zip(self._tables, at.plans)]
+        write_backs = [write_back for write_back in write_backs if write_back is not no_op]
 
         def work():
-            for depart in departures:
-                depart()
+            for write_back in write_backs:
+                write_back()
 
-        return work if departures else None
+        return work if write_backs else None
 
     def run(self, batch: _native.Batch, after: Optional[Event]) -> Event:
         """Enqueue the step, whose prefetch waits for `after`. Returns the event after its write-back."""
@@ -190,9 +190,9 @@ class _ShapedStep:
         if self._handing_over:
             for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
                 rows.hand_over(plan)
-        depart = self._departures[block]
-        departed = self._device.record() if depart is None else self._device.depart(depart, self._computed[block])
+        write_back = self._write_backs[block]
+        written_back = self._device.record() if write_back is None else self._device.write_back(write_back, self._computed[block])
         for rows in self._tables:
-            rows.leave(departed)
-        self._transfer.keep(batch, departed)
-        return departed
+            rows.leave(written_back)
+        self._transfer.keep(batch, written_back)
+        return written_back

@@ -16,7 +16,7 @@ namespace {
 constexpr cuda::Crossing kCrossings[] = {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable,
                                          cuda::Crossing::kBusAwaited, cuda::Crossing::kNone};
 
-TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
+TEST(EmulatedWriteBacks, StoreTheWantedRowsAndNoOthers) {
   std::mt19937 random(1);
   for (const std::int64_t dim : {1, 30, 64, 150, 400, 700})
     for (const std::int64_t count : {1, 31, 100, 700}) {
@@ -32,14 +32,14 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
                                      : random() % 4 == 0 ? RowDestination::kHandedOver : RowDestination::kInFlight;
       }
       for (const RowDestination wanted : {RowDestination::kInFlight, RowDestination::kHandedOver}) {
-        const RowReturns returns{rows.data(), leave.data(), target.data(), count, wanted};
+        const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, wanted};
         std::vector<float> found = table, expected = table;
         RowMemory memory{dim, stride, expected.data(), slots.data()};
-        cpu::return_rows(memory, returns);
+        cpu::write_back_rows(memory, write_backs);
         for (const cuda::Crossing crossing : kCrossings) {
           found = table;
           memory.host_rows = found.data();
-          cuda::return_rows(memory, returns, {0, crossing});
+          cuda::write_back_rows(memory, write_backs, {0, crossing});
           ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
         }
         if (count == 700) {
@@ -51,7 +51,7 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
 
 // Behind the cache of `count` slots is a write-back buffer of as many: rows are evicted from the cache into the buffer,
 // and written back.
-TEST(EmulatedReturns, TakeWithThemWhatTheStepPutsOut) {
+TEST(EmulatedWriteBacks, TakeWithThemWhatTheStepPutsOut) {
   std::mt19937 random(5);
   for (const std::int64_t dim : {1, 30, 150, 400})
     for (const std::int64_t count : {1, 31, 700}) {
@@ -78,7 +78,7 @@ TEST(EmulatedReturns, TakeWithThemWhatTheStepPutsOut) {
       aside = slots;
       cpu::set_aside(memory, evictions, target.data(), count);
       ASSERT_EQ(aside, expected);
-      const RowReturns returns{rows.data(), leave.data(), target.data(), count, RowDestination::kInFlight, evictions};
+      const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, RowDestination::kInFlight, evictions};
       std::vector<float> home = table;
       for (std::int64_t u = 0; u < count; ++u) {
         const std::int64_t row = evicted[u] >= 0 ? evicted[u] : leave[u] == RowDestination::kInFlight ? u : -1;
@@ -87,17 +87,17 @@ TEST(EmulatedReturns, TakeWithThemWhatTheStepPutsOut) {
       for (const cuda::Crossing crossing : kCrossings) {
         std::vector<float> found = table;
         memory.host_rows = found.data();
-        cuda::return_rows(memory, returns, {0, crossing});
+        cuda::write_back_rows(memory, write_backs, {0, crossing});
         ASSERT_EQ(found, home) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
       }
       std::vector<float> found = table;
       memory.host_rows = found.data();
-      cpu::return_rows(memory, returns);
+      cpu::write_back_rows(memory, write_backs);
       ASSERT_EQ(found, home);
     }
 }
 
-TEST(EmulatedReturns, ArePublishedOnceByTheLastBlockAndAgainByTheNextKernel) {
+TEST(EmulatedWriteBacks, ArePublishedOnceByTheLastBlockAndAgainByTheNextKernel) {
   for (const std::int64_t count : {0, 1, 700, 5000})
     for (const cuda::Crossing crossing : kCrossings) {
       constexpr std::int64_t kDim = 8, kStride = 12;
@@ -106,15 +106,15 @@ TEST(EmulatedReturns, ArePublishedOnceByTheLastBlockAndAgainByTheNextKernel) {
       for (std::int64_t u = 0; u < count; ++u) rows[u] = target[u] = u;
       const std::vector<RowDestination> leave(count, RowDestination::kInFlight);
       const RowMemory memory{kDim, kStride, table.data(), slots.data()};
-      const RowReturns returns{rows.data(), leave.data(), target.data(), count};
+      const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count};
       std::uint64_t counter = 0;
       unsigned turn = 0;
       for (const std::int64_t step : {5, 6}) {
-        cuda::return_rows(memory, returns, {0, crossing}, {&counter, &step, &turn});
+        cuda::write_back_rows(memory, write_backs, {0, crossing}, {&counter, &step, &turn});
         ASSERT_EQ(counter, step) << count << " rows, crossing " << static_cast<int>(crossing);
         ASSERT_EQ(turn, 0);
       }
-      cuda::return_rows(memory, returns, {0, crossing});
+      cuda::write_back_rows(memory, write_backs, {0, crossing});
       ASSERT_EQ(counter, 6);
       if (count > 0) {
         ASSERT_EQ(table, slots);
@@ -162,7 +162,7 @@ TEST(EmulatedPrefetches, BringTheRowsOfTheHostAndNoOthers) {
 }
 
 // More than blocks list at a time, of short rows and of long ones.
-TEST(EmulatedPrefetches, AndReturnsLookAtPlansOfAnyLength) {
+TEST(EmulatedPrefetches, AndWriteBacksLookAtPlansOfAnyLength) {
   std::mt19937 random(4);
   constexpr std::int64_t kCount = 4500;
   for (const std::int64_t dim : {8, 260}) {
@@ -179,11 +179,11 @@ TEST(EmulatedPrefetches, AndReturnsLookAtPlansOfAnyLength) {
     }
     RowMemory memory{dim, stride, table.data(), table.data()};
     const RowReads reads{rows.data(), source.data(), kCount, ReadPart::kHost};
-    const RowReturns returns{rows.data(), leave.data(), rows.data(), kCount, RowDestination::kInFlight};
+    const RowWriteBacks write_backs{rows.data(), leave.data(), rows.data(), kCount, RowDestination::kInFlight};
     std::vector<float> prefetched = records, returned = records;
     cpu::gather(memory, reads, prefetched.data());
     memory.host_rows = returned.data();
-    cpu::return_rows(memory, returns);
+    cpu::write_back_rows(memory, write_backs);
     for (const cuda::Crossing crossing : kCrossings) {
       std::vector<float> found = records;
       memory.host_rows = table.data();
@@ -191,7 +191,7 @@ TEST(EmulatedPrefetches, AndReturnsLookAtPlansOfAnyLength) {
       ASSERT_EQ(found, prefetched) << dim << " floats, crossing " << static_cast<int>(crossing);
       found = records;
       memory.host_rows = found.data();
-      cuda::return_rows(memory, returns, {0, crossing});
+      cuda::write_back_rows(memory, write_backs, {0, crossing});
       ASSERT_EQ(found, returned) << dim << " floats, crossing " << static_cast<int>(crossing);
     }
   }
