@@ -126,7 +126,7 @@ nb::dict as_dict(const RankStatistics& s) {
   d["plan_wait_nanoseconds"] = s.plan_wait_nanoseconds;
   d["cache_reads"] = s.cache_reads;
   d["host_reads"] = s.host_reads;
-  d["in_flight_reads"] = s.in_flight_reads;
+  d["buffer_reads"] = s.buffer_reads;
   d["values_sent"] = s.values_sent;
   d["gradients_sent"] = s.gradients_sent;
   d["gradient_vectors_sent"] = s.gradient_vectors_sent;
@@ -188,7 +188,7 @@ nb::list plan_fields(const RankPort& port) {
   found.append(nb::make_tuple("published", "int64", fields.published, 1));
   if (fields.evicted >= 0) {
     found.append(nb::make_tuple("evicted", "int64", fields.evicted, rows));
-    found.append(nb::make_tuple("first_in_flight", "int64", fields.first_in_flight, 1));
+    found.append(nb::make_tuple("first_buffer_slot", "int64", fields.first_buffer_slot, 1));
   }
   return found;
 }
@@ -238,7 +238,7 @@ nb::tuple drain(nb::handle self) {
 
 void bind(nb::module_& module) {
   module.attr("STEPS_ON_DEVICE") = kStepsOnDevice;
-  module.attr("STEPS_IN_FLIGHT") = kStepsEnqueued;
+  module.attr("STEPS_ENQUEUED") = kStepsEnqueued;
   nb::exception<EngineError>(module, "EngineError", PyExc_RuntimeError);
 
   nb::class_<RowUpdate>(module, "RowUpdate", "How gradients change a row at the host.")

@@ -151,7 +151,7 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
                               const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
                               const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn,
                               const std::optional<Vector<std::int64_t>>& evicted,
-                              const std::optional<Vector<std::int64_t>>& first_in_flight) {
+                              const std::optional<Vector<std::int64_t>>& first_buffer_slot) {
   const RowMemory memory = table.memory;
   require(!counter || (table.is_cuda && value && turn && counter->size() == 1 && value->size() == 1 &&
                        turn->size() == 1),
@@ -162,7 +162,7 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowWriteBacks write_backs{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted),
-                           evicted ? evictions_of(*evicted, first_in_flight, rows.size()) : RowEvictions{}};
+                           evicted ? evictions_of(*evicted, first_buffer_slot, rows.size()) : RowEvictions{}};
   const auto over = crossing_named(crossing);
   const auto first_of = [write_backs](std::int64_t count) {
     RowWriteBacks first = write_backs;
@@ -181,9 +181,9 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
 }
 
 PreparedKernel prepare_set_aside(const RowTable& table, const Vector<std::int64_t>& target,
-                                 const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_in_flight) {
+                                 const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_buffer_slot) {
   const RowMemory memory = table.memory;
-  const RowEvictions evictions = evictions_of(evicted, first_in_flight, target.size());
+  const RowEvictions evictions = evictions_of(evicted, first_buffer_slot, target.size());
   const auto most = static_cast<std::int64_t>(target.size());
   if (table.is_cuda)
     return {most, [=, to = target.data()](std::int64_t count, std::uintptr_t stream) {
@@ -267,20 +267,20 @@ void bind(nb::module_& module) {
              nb::keep_alive<0, 4>(),
              "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
   module.def("prepare_write_back", &prepare_write_back, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
-             "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight), "counter"_a.none() = nb::none(),
+             "wanted"_a = static_cast<std::uint8_t>(RowDestination::kWriteBackBuffer), "counter"_a.none() = nb::none(),
              "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(), "evicted"_a.none() = nb::none(),
-             "first_in_flight"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+             "first_buffer_slot"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
              nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
              nb::keep_alive<0, 9>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(),
              "Copies the records of the rows with leave[u] == wanted (4: write-back buffer, or 5: published before sync) from slots "
              "target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
              "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
-             "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_in_flight (1,) int64: "
-             "with them goes row evicted[u], unless that is -1, from slot first_in_flight[0] + u.");
-  module.def("prepare_set_aside", &prepare_set_aside, "table"_a, "target"_a, "evicted"_a, "first_in_flight"_a,
+             "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_buffer_slot (1,) int64: "
+             "with them goes row evicted[u], unless that is -1, from slot first_buffer_slot[0] + u.");
+  module.def("prepare_set_aside", &prepare_set_aside, "table"_a, "target"_a, "evicted"_a, "first_buffer_slot"_a,
              nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-             "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_in_flight[0] + u. "
-             "target and evicted (U,) int64, first_in_flight (1,) int64. Runs where the cache lies.");
+             "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_buffer_slot[0] + u. "
+             "target and evicted (U,) int64, first_buffer_slot (1,) int64. Runs where the cache lies.");
   module.def(
       "gather_rows", &gather, "table"_a, "rows"_a, "source"_a, "records"_a, "stream"_a = 0, "crossing"_a = "bus",
       "part"_a = "all",

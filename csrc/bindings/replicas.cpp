@@ -205,12 +205,12 @@ void bind(nb::module_& module) {
                                        "Rows of a replica on the CPU, which a step's end updates from all ranks.")
       .def(
           "__init__",
-          [](ReplicatedRows* self, HostTable& home, HostTable& replica, Replica& exchanged, float learning_rate) {
-            new (self) ReplicatedRows(home, replica, exchanged.host(), exchanged.part(), learning_rate);
+          [](ReplicatedRows* self, HostTable& host, HostTable& replica, Replica& exchanged, float learning_rate) {
+            new (self) ReplicatedRows(host, replica, exchanged.host(), exchanged.part(), learning_rate);
           },
-          "home"_a, "replica"_a, "exchanged"_a, "learning_rate"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+          "host"_a, "replica"_a, "exchanged"_a, "learning_rate"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
           nb::keep_alive<1, 4>(),
-          "home: the table that all ranks see, and rank 0 trains. replica: that of this rank, which becomes like home "
+          "host: the table that all ranks see, and rank 0 trains. replica: that of this rank, which becomes like host "
           "when the first step begins.")
       .def_prop_ro("steps_run", &ReplicatedRows::steps_run, "Steps that have ended.");
 }

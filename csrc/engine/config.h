@@ -37,14 +37,14 @@ struct EngineConfig {
   std::int64_t rows = 0;                    // of the table
   float* host_rows = nullptr;               // rows * layout.stride floats, as the engine's process sees them
   std::int64_t max_rows_per_step = 0;       // unique rows of one rank in one step, at most
-  int in_flight_steps = 0;                  // > 0, where reads follow stores: a value that leaves for its host row
+  int write_back_steps = 0;                  // > 0, where reads follow stores: a value that leaves for its host row
                                             // waits in a write-back buffer of so many times max_rows_per_step
                                             // slots, which are used in turn; they lie behind the cache and one
                                             // slot for padding. 3 at most with in-step synchronisation
-  bool evicts_in_flight = false;            // rows that a cache evicts wait in that buffer, too, and are written
+  bool evicts_to_buffer = false;            // rows that a cache evicts wait in that buffer, too, and are written
                                             // back with the step (StepPlan::evicted): nobody is asked to. One
                                             // plan for all ranks
-  bool keeps_reused = false;                // a value stays in its slot if a step within in_flight_steps, and within the
+  bool keeps_reused = false;                // a value stays in its slot if a step within write_back_steps, and within the
                                             // horizon, uses the row again. Not with in-step synchronisation
   int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations
   std::int64_t staging_bytes = 0;           // per rank; 0: 8 steps of max_rows_per_step values, if any

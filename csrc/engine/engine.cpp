@@ -94,7 +94,7 @@ class RankWatch {
                                            area.published.value.load(std::memory_order_acquire));
       // Read last: a rank that began later steps behind the drain has entered it before.
       if (area.drain_entered.value.load(std::memory_order_acquire) >= drains || (!closed && begun <= steps)) continue;
-      segment_->fail("Rank " + std::to_string(first) + " waits for all ranks to bring their updates home, but rank " +
+      segment_->fail("Rank " + std::to_string(first) + " waits for all ranks to bring their updates host, but rank " +
                      std::to_string(r) + (closed ? " has left" : " goes on with step " + std::to_string(steps)) +
                      ". All ranks ask for weight, state_dict, save, close and lookups without a gradient after the "
                      "same step.");
@@ -117,9 +117,9 @@ class RankWatch {
 
 void EngineConfig::run_on_devices(bool evicts) {
   constexpr std::int64_t kPollMicroseconds = 20;  // nobody wakes flush threads when a device's counter advances
-  in_flight_steps = kStepsOnDevice;
-  evicts_in_flight = evicts && std::ranges::none_of(caches, [](const auto& cache) { return cache->keeps_for_good(); });
-  horizon = keeps_reused ? std::min(in_flight_steps, lookahead - 1) : 0;
+  write_back_steps = kStepsOnDevice;
+  evicts_to_buffer = evicts && std::ranges::none_of(caches, [](const auto& cache) { return cache->keeps_for_good(); });
+  horizon = keeps_reused ? std::min(write_back_steps, lookahead - 1) : 0;
   lookahead += kStepsEnqueued;
   poll_microseconds = kPollMicroseconds;
 }

@@ -102,9 +102,9 @@ void FlushWorker::read_at(std::int64_t row, std::int64_t step) {
   if (of_row == nullptr) return;
   Record& record = at(of_row->last);
   if (record.due <= step) return;
-  if (record.stage == Stage::kInFlight && mutated(Mutation::kInflightLevelFrozen)) return;
+  if (record.stage == Stage::kWriting && mutated(Mutation::kWritingLevelFrozen)) return;
   const bool counted = !mutated(Mutation::kOnlyReceivedCounts) || record.stage >= Stage::kQueued;
-  if (counted && !(record.stage == Stage::kInFlight && mutated(Mutation::kInflightNotCounted))) {
+  if (counted && !(record.stage == Stage::kWriting && mutated(Mutation::kWritingNotCounted))) {
     count(record.due, -1);
     count(step, +1);
   }
@@ -242,13 +242,13 @@ bool FlushWorker::flush_some(bool register_between) {
   queue_.take(level, kFlushChunk, taken_);
   add(counters_.queue_operations, static_cast<std::int64_t>(taken_.size()));
   for (const std::int32_t record : taken_) {
-    at(record).stage = Stage::kInFlight;
-    if (mutated(Mutation::kInflightNotCounted)) count(at(record).due, -1);
+    at(record).stage = Stage::kWriting;
+    if (mutated(Mutation::kWritingNotCounted)) count(at(record).due, -1);
   }
-  if (mutated(Mutation::kInflightNotCounted)) publish_open();
+  if (mutated(Mutation::kWritingNotCounted)) publish_open();
   for (std::size_t i = 0; i < taken_.size(); ++i) {
     if (register_between && i % kRegisterEvery == 0 && i > 0) register_steps();
-    FRUGAL_SYNC_POINT("worker:in_flight", at(taken_[i]).row);
+    FRUGAL_SYNC_POINT("worker:writing", at(taken_[i]).row);
     if (i + kRecordsAhead < taken_.size()) {
       const Record& next = at(taken_[i + kRecordsAhead]);
       if (next.gradient == kNone) writer_.prefetch(next.row, next.rank, next.position);
@@ -289,7 +289,7 @@ void FlushWorker::land(std::int32_t index) {
   const Record record = at(index);
   count_live(-1);  // first: whoever sees that all has landed sees that none is left
   if (record.due != kNever) add(counters_.due_flushes, 1);
-  if (!mutated(Mutation::kInflightNotCounted)) count(record.due, -1);
+  if (!mutated(Mutation::kWritingNotCounted)) count(record.due, -1);
   if (record.gradient == kNone) {
     if (record.write_back) segment_->rank(record.rank).landed_back.value.fetch_add(1, std::memory_order_release);
     release_staging(record.rank, record.block);

@@ -32,7 +32,7 @@ class FlushWorker final : public Flusher {
  private:
   static constexpr std::int32_t kNone = -1;
 
-  enum class Stage : std::uint8_t { kPlanned, kReceived, kQueued, kInFlight };
+  enum class Stage : std::uint8_t { kPlanned, kReceived, kQueued, kWriting };
   struct Record {
     std::int64_t row, due, position, block;
     std::int32_t rank;      // of a value

@@ -21,7 +21,7 @@ enum class RowDestination : std::uint8_t {
   kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
                   // those of entry 1, ..., each layout.stride floats apart
   kHostRow = 3,   // updated by the executor, which stores the record into its host row, `target`
-  kInFlight = 4,  // the same with a write-back buffer (EngineConfig::write_back_steps), but the executor leaves
+  kWriteBackBuffer = 4,  // the same with a write-back buffer (EngineConfig::write_back_steps), but the executor leaves
                   // it in slot `target` of the buffer, from where it is written back while the next steps run
   kHandedOver = 5,  // the same, but with in-step synchronisation, and another rank reads the row in the next step: the
                     // value is in its host row before the first collective of that step
@@ -33,7 +33,7 @@ enum class RowDestination : std::uint8_t {
 struct PlanFields {
   std::int64_t rows, target, published, source, leave, bytes;  // published: one number, that of the step plus one
   // Of StepPlan::evicted; and one number, the step's first slot of the write-back buffer. -1: there are none.
-  std::int64_t evicted = -1, first_in_flight = -1;
+  std::int64_t evicted = -1, first_buffer_slot = -1;
 
   static constexpr PlanFields of(std::int64_t max_rows, bool evicts) {
     PlanFields fields{};
@@ -49,7 +49,7 @@ struct PlanFields {
     fields.leave = place(max_rows);
     if (evicts) {
       fields.evicted = place(max_rows * 8);
-      fields.first_in_flight = place(8);
+      fields.first_buffer_slot = place(8);
     }
     return fields;
   }

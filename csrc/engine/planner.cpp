@@ -43,8 +43,8 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       horizon_(std::max(config.horizon, shape_.hands_over() ? 1 : 0)),
       parts_(static_cast<std::size_t>(shape_.plans)),
-      in_flight_(cache_slots(*segment_) + 1, shape_.max_rows, shape_.plans == 1 ? shape_.in_flight_steps : 0),
-      recent_(cache_slots(*segment_), shape_.meets() ? shape_.plans : 0, shape_.max_rows, shape_.in_flight_steps),
+      buffer_(cache_slots(*segment_) + 1, shape_.max_rows, shape_.plans == 1 ? shape_.write_back_steps : 0),
+      recent_(cache_slots(*segment_), shape_.meets() ? shape_.plans : 0, shape_.max_rows, shape_.write_back_steps),
       sharing_{RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows),
                RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows)} {
   if (planner_threads(config) > 1 && (caching_ || shape_.meets()) && shape_.plans * shape_.max_rows >= 2 * kGrain)
@@ -66,7 +66,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
     shares_[s].parts = std::ssize(shares_);
   }
   if (shape_.keeps_reused) upcoming_ = UpcomingRows(config.rows);
-  if (caching_ || in_flight_.any() || shape_.meets()) cells_ = RowCells(config.rows, counts ? shape_.plans : 0);
+  if (caching_ || buffer_.any() || shape_.meets()) cells_ = RowCells(config.rows, counts ? shape_.plans : 0);
   for (Part& mine : parts_) mine.counts.resize(static_cast<std::size_t>(counts ? shape_.max_rows : 0));
   bytes_ = bytes_of(shape_, slots, counts);
 }
@@ -75,9 +75,9 @@ Planner::~Planner() = default;
 
 std::int64_t Planner::bytes_of(const SegmentShape& shape, std::int64_t slots, bool counts) {
   const bool alone = shape.plans == 1;
-  const std::int64_t in_flight = alone ? shape.in_flight_steps * shape.max_rows : 0;
-  const bool knows_rows = slots > 0 || in_flight > 0 || shape.meets();
-  return slots * static_cast<std::int64_t>(sizeof(Slot)) + InFlightSlots::bytes_of(in_flight) +
+  const std::int64_t write_back_steps = alone ? shape.write_back_steps * shape.max_rows : 0;
+  const bool knows_rows = slots > 0 || write_back_steps > 0 || shape.meets();
+  return slots * static_cast<std::int64_t>(sizeof(Slot)) + WriteBackBuffer::bytes_of(write_back_steps) +
          (knows_rows ? RowCells::bytes_of(shape.rows, counts ? shape.plans : 0) : 0) +
          (shape.keeps_reused ? UpcomingRows::bytes_of(shape.rows) : 0) +
          RecentChanges::bytes_of(shape.meets() ? shape.plans : 0, shape.max_rows);
@@ -149,10 +149,10 @@ void Planner::start(std::int64_t step) {
     mine.source = segment_->plan_source(r, step);
     mine.leave = segment_->plan_leave(r, step);
     mine.target = segment_->plan_target(r, step);
-    if (shape_.evicts_in_flight) {
+    if (shape_.evicts_to_buffer) {
       mine.evicted = segment_->plan_evicted(r, step);
       std::fill_n(mine.evicted, shape_.max_rows, kNoRow);
-      segment_->plan_first_in_flight(r, step) = in_flight_.first_slot(step);
+      segment_->plan_first_buffer_slot(r, step) = buffer_.first_slot(step);
     }
     mine.begin = mutated(Mutation::kSharedBuffer) ? 0 : mine.end;
     mine.end = mine.begin;
@@ -171,7 +171,7 @@ void Planner::start(std::int64_t step) {
 // The steps for which values stay in the write-back buffer: as far ahead as their slots are theirs, and the horizon,
 // whatever else is registered.
 void Planner::see_upcoming() {
-  const std::int64_t ahead = std::min(horizon_, shape_.in_flight_steps);
+  const std::int64_t ahead = std::min(horizon_, shape_.write_back_steps);
   for (std::int64_t next; (next = upcoming_.next()) < std::min(taken_, step_ + ahead + 1);) {
     UpcomingRows* const upcoming = &upcoming_;  // for the threads, while this one waits for them
     in_list(segment_->inbox_rows(0, next), segment_->inbox_count(0, next),
@@ -185,7 +185,7 @@ void Planner::decide(std::int64_t step) {
   locate();
   visit_shared();
   in_shares();
-  leave_in_flight();
+  leave_for_buffer();
   request_write_backs();
   finish();
 }
@@ -216,9 +216,9 @@ void Planner::in_shares() {
     for (const auto& [user, place, evicted] : share.admitted) {
       const Part& mine = part(user.rank);
       mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
-      if (!shape_.evicts_in_flight || evicted == kNoRow) continue;
+      if (!shape_.evicts_to_buffer || evicted == kNoRow) continue;
       mine.evicted[user.index] = evicted;
-      in_flight_.hold(step_, user.index, evicted);
+      buffer_.hold(step_, user.index, evicted);
     }
   }
 }
@@ -243,7 +243,7 @@ void Planner::locate() {
 }
 
 void Planner::locate_alone() {
-  const RowLookup lookup(cells_, std::ssize(slots_), in_flight_, step_);
+  const RowLookup lookup(cells_, std::ssize(slots_), buffer_, step_);
   in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
     LocatedRows& located = mine.located[range];
     lookup.locate(mine.rows, begin, end, rank, mine.source, mine.counts.empty() ? nullptr : mine.counts.data(),
@@ -254,7 +254,7 @@ void Planner::locate_alone() {
 }
 
 void Planner::locate_among_ranks() {
-  const RowLookup lookup(cells_, std::ssize(slots_), in_flight_, step_);
+  const RowLookup lookup(cells_, std::ssize(slots_), buffer_, step_);
   see_sharing(step_);
   const RowSharing* const sharing = &this->sharing(step_);  // for the threads, while this one waits for them
   const RecentChanges* const recent = &recent_;
@@ -299,13 +299,13 @@ void Planner::in_ranges(const Work& work) {
 }
 
 // All rows have been found, and what leaves is known.
-void Planner::leave_in_flight() {
+void Planner::leave_for_buffer() {
   const std::int64_t step = step_;
-  if (in_flight_.any()) {
-    InFlightSlots* const in_flight = &in_flight_;  // for the threads, while this one waits for them
+  if (buffer_.any()) {
+    WriteBackBuffer* const buffer = &buffer_;  // for the threads, while this one waits for them
     const UpcomingRows* const upcoming = &upcoming_;
     in_ranges([&](Part& mine, int, std::size_t, std::int64_t begin, std::int64_t end) {
-      in_flight->leave(step, mine.rows, begin, end, *upcoming, mine.leave, mine.target);
+      buffer->leave(step, mine.rows, begin, end, *upcoming, mine.leave, mine.target);
     });
   }
   if (recent_.any()) leave_among_ranks();
@@ -320,16 +320,16 @@ void Planner::leave_among_ranks() {
   if (known) see_sharing(step_ + 1);
   const RowSharing* const next = known ? &sharing(step_ + 1) : nullptr;
   RecentChanges* const recent = &recent_;
-  const std::int64_t step = step_, max_rows = shape_.max_rows, in_flight = shape_.in_flight_steps;
+  const std::int64_t step = step_, max_rows = shape_.max_rows, write_back_steps = shape_.write_back_steps;
   in_ranges([&](Part& mine, int rank, std::size_t, std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = in_flight > 0 ? segment_->rank(rank).cache_slots + 1 + step % in_flight * max_rows : 0;
+    const std::int64_t first = write_back_steps > 0 ? segment_->rank(rank).cache_slots + 1 + step % write_back_steps * max_rows : 0;
     for (std::int64_t i = begin; i < end; ++i) {
       if (mine.leave[i] == RowDestination::kCache) continue;
-      const bool leaves = in_flight > 0 && mine.leave[i] == RowDestination::kHostRow;
+      const bool leaves = write_back_steps > 0 && mine.leave[i] == RowDestination::kHostRow;
       recent->set(step, rank, i, mine.rows[i], leaves ? static_cast<std::int32_t>(first + i) : kFromHost);
       if (!leaves) continue;
       const bool wanted = next == nullptr || next->others_have(rank, mine.rows[i]);
-      mine.plan(i, wanted && !mutated(Mutation::kNothingHandedOver) ? RowDestination::kHandedOver : RowDestination::kInFlight,
+      mine.plan(i, wanted && !mutated(Mutation::kNothingHandedOver) ? RowDestination::kHandedOver : RowDestination::kWriteBackBuffer,
                 first + i);
     }
   });
@@ -502,7 +502,7 @@ void Planner::take_in(Share& share, Admitted& admitted) {
   if (slot.row != kNoRow) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
     cells_.prefetch(slot.row);
-    if (!shape_.evicts_in_flight) write_back(share, user.rank, place, kNever);
+    if (!shape_.evicts_to_buffer) write_back(share, user.rank, place, kNever);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
@@ -512,8 +512,8 @@ void Planner::take_in(Share& share, Admitted& admitted) {
 // Its value is written back with this step, from the slot of the write-back buffer that belongs to the row which took
 // its place; or its write-back changes the host row with this step: that row lends it its entry.
 void Planner::put_out(const Admitted& admitted) {
-  if (shape_.evicts_in_flight) {
-    cells_.place(admitted.evicted) = in_flight_.first_slot(step_) + static_cast<std::int32_t>(admitted.user.index);
+  if (shape_.evicts_to_buffer) {
+    cells_.place(admitted.evicted) = buffer_.first_slot(step_) + static_cast<std::int32_t>(admitted.user.index);
     return;
   }
   cells_.place(admitted.evicted) = changed_place(admitted.user);

@@ -16,7 +16,7 @@
 
 #include "engine/config.h"
 #include "engine/given_rows.h"
-#include "engine/in_flight_slots.h"
+#include "engine/write_back_buffer.h"
 #include "engine/inbox.h"
 #include "engine/recent_changes.h"
 #include "engine/row_cells.h"
@@ -90,7 +90,7 @@ class Planner {
     std::size_t head;                         // of their merge: the next one to visit
     std::int32_t* source;                     // the plan
     RowDestination* leave;
-    std::int64_t *target, *evicted;           // the latter only with evicts_in_flight
+    std::int64_t *target, *evicted;           // the latter only with evicts_to_buffer
     std::int64_t begin = 0, end = 0;  // positions in staging
     std::int64_t records = 0;
     std::int32_t first_place;          // of its cache slots
@@ -116,7 +116,7 @@ class Planner {
   template <class Work>
   void in_ranges(const Work& work) FRUGAL_REQUIRES(thread_);  // work(part, rank, range, begin, end) of all lists, by threads
   void in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const;
-  void leave_in_flight() FRUGAL_REQUIRES(thread_);
+  void leave_for_buffer() FRUGAL_REQUIRES(thread_);
   void leave_among_ranks() FRUGAL_REQUIRES(thread_);
   void in_shares() FRUGAL_REQUIRES(thread_);
   void visit_rank(Share& share, std::int32_t rank) FRUGAL_REQUIRES(thread_);
@@ -172,7 +172,7 @@ class Planner {
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
   std::vector<Share> shares_ FRUGAL_GUARDED_BY(thread_);             // at least one
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
-  InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values are stored within their step
+  WriteBackBuffer buffer_ FRUGAL_GUARDED_BY(thread_);  // none where values are stored within their step
   UpcomingRows upcoming_ FRUGAL_GUARDED_BY(thread_);    // of the steps for which values may stay in it
   RecentChanges recent_ FRUGAL_GUARDED_BY(thread_);     // with in-step synchronisation
   // Of ranks that each have steps of their own: which rows they share, in this step and the next.

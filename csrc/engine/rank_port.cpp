@@ -250,7 +250,7 @@ void RankPort::note_published(std::int64_t step) {
   const auto slots = static_cast<std::int32_t>(segment_->rank(rank_).cache_slots);
   const std::int64_t came_in = counts.kept - counts.hits - counts.staying;
   for (std::size_t i = 0; came_in > 0 && i < rows; ++i)  // a hit stays where it is
-    if (done.leave[i] == RowDestination::kCache && !is_hit(done, i, slots) && !stays_in_flight(done, i, slots))
+    if (done.leave[i] == RowDestination::kCache && !is_hit(done, i, slots) && !stays_in_buffer(done, i, slots))
       mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
   std::int64_t vectors = 0;
   for (std::size_t i = 0; counts.gradients > 0 && i < rows; ++i)
@@ -260,7 +260,7 @@ void RankPort::note_published(std::int64_t step) {
   RankArea& area = segment_->rank(rank_);
   add(area.cache_reads, counts.hits);
   add(area.host_reads, static_cast<std::int64_t>(rows) - counts.hits);  // also those of the write-back buffer
-  add(area.in_flight_reads, counts.in_flight);
+  add(area.buffer_reads, counts.buffered);
   add(area.gradients, counts.gradients);
   add(area.write_backs, counts.evicted);
   add(area.gradient_vectors, vectors);
@@ -306,17 +306,17 @@ std::vector<CachedRow> RankPort::drain() {
   std::vector<CachedRow> cached;
   for (std::size_t slot = 0; slot < mine.slot_row.size(); ++slot)
     if (mine.slot_row[slot] >= 0) cached.push_back({mine.slot_row[slot], static_cast<std::int32_t>(slot)});
-  if (segment_->shape().keeps_reused) add_in_flight(cached);
+  if (segment_->shape().keeps_reused) add_buffered(cached);
   return cached;
 }
 
 // Values that stayed in their slots, which are those of the last steps, for a step that has not run.
-void RankPort::add_in_flight(std::vector<CachedRow>& cached) const {
+void RankPort::add_buffered(std::vector<CachedRow>& cached) const {
   const std::int64_t end = executed_->steps;
-  for (std::int64_t step = std::max<std::int64_t>(0, end - segment_->shape().in_flight_steps); step < end; ++step) {
+  for (std::int64_t step = std::max<std::int64_t>(0, end - segment_->shape().write_back_steps); step < end; ++step) {
     const StepPlan done = segment_->plan(rank_, step);
     for (std::size_t i = 0; i < done.rows.size(); ++i) {
-      if (!stays_in_flight(done, i, segment_->rank(rank_).cache_slots)) continue;
+      if (!stays_in_buffer(done, i, segment_->rank(rank_).cache_slots)) continue;
       bool is_newest = true;
       for (std::int64_t later = step + 1; later < end; ++later)
         is_newest &= !std::ranges::binary_search(segment_->plan(rank_, later).rows, done.rows[i]);
@@ -360,7 +360,7 @@ RankStatistics statistics_of(const RankArea& area) {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
   return {get(area.steps),           get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
           get(area.staging_stall),   get(area.staging_peak),     get(area.plan_wait),  get(area.cache_reads),
-          get(area.host_reads),      get(area.in_flight_reads),  get(area.values),     get(area.gradients),
+          get(area.host_reads),      get(area.buffer_reads),  get(area.values),     get(area.gradients),
           get(area.write_backs),     get(area.gradient_vectors)};
 }
 

@@ -43,7 +43,7 @@ struct RankStatistics {
   std::int64_t staging_peak_bytes = 0;           // most that was in staging, or promised to steps about to write
   std::int64_t plan_wait_nanoseconds = 0;        // waiting for the plan, which the lookahead should have hidden
   std::int64_t cache_reads = 0, host_reads = 0;  // rows by where they belong
-  std::int64_t in_flight_reads = 0;  // of host_reads: those read in the write-back buffer
+  std::int64_t buffer_reads = 0;  // of host_reads: those read in the write-back buffer
   std::int64_t values_sent = 0, gradients_sent = 0, write_backs_sent = 0;  // records by kind
   std::int64_t gradient_vectors_sent = 0;  // a record of gradients has one per occurrence of its row
 };
@@ -131,7 +131,7 @@ class RankPort {
  private:
   struct Executed;
   void check() const;
-  void add_in_flight(std::vector<CachedRow>& cached) const;
+  void add_buffered(std::vector<CachedRow>& cached) const;
   void wait_for_peers(std::int64_t steps);
 
   std::shared_ptr<Segment> segment_;

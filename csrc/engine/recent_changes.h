@@ -21,10 +21,10 @@ class RecentChanges {
 
   // Places [first_place, first_place + ranks * kSteps * max_rows); ranks may be 0. A value is in its slot for
   // buffer_steps steps, kLateSteps - 1 at most.
-  RecentChanges(std::int64_t first_place, int ranks, std::int64_t max_rows, std::int64_t in_flight)
+  RecentChanges(std::int64_t first_place, int ranks, std::int64_t max_rows, std::int64_t buffer_steps)
       : first_place_(static_cast<std::int32_t>(first_place)),
         max_rows_(max_rows),
-        in_flight_(in_flight),
+        buffer_steps_(buffer_steps),
         entries_(static_cast<std::uint32_t>(ranks * kSteps * max_rows)),
         row_(entries_ + std::size_t{1}, kNone),
         slot_(row_.size(), kFromHost) {}
@@ -35,8 +35,8 @@ class RecentChanges {
   void begin(std::int64_t step, int ranks) {
     for (int rank = 0; rank < ranks && any(); ++rank) {
       std::fill_n(row_.begin() + static_cast<std::ptrdiff_t>(entry(step, rank)), max_rows_, kNone);
-      if (step > in_flight_)
-        std::fill_n(slot_.begin() + static_cast<std::ptrdiff_t>(entry(step - in_flight_ - 1, rank)), max_rows_, kFromHost);
+      if (step > buffer_steps_)
+        std::fill_n(slot_.begin() + static_cast<std::ptrdiff_t>(entry(step - buffer_steps_ - 1, rank)), max_rows_, kFromHost);
     }
   }
 
@@ -72,7 +72,7 @@ class RecentChanges {
   std::int64_t entry(std::int64_t step, int rank) const { return (rank * kSteps + step % kSteps) * max_rows_; }
 
   const std::int32_t first_place_;
-  const std::int64_t max_rows_, in_flight_;
+  const std::int64_t max_rows_, buffer_steps_;
   const std::uint32_t entries_;
   std::vector<std::int64_t> row_;   // that the entry tells of; kNone, also behind the last one
   std::vector<std::int32_t> slot_;  // where its rank has the value

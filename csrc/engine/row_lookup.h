@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/cache_policy.h"
-#include "engine/in_flight_slots.h"
+#include "engine/write_back_buffer.h"
 #include "engine/plan.h"
 #include "engine/recent_changes.h"
 #include "engine/row_cells.h"
@@ -26,11 +26,11 @@ struct LocatedRows {
 class RowLookup {
  public:
   // cache_slots: places below it are cache slots.
-  RowLookup(RowCells& cells, std::int64_t cache_slots, const InFlightSlots& in_flight, std::int64_t step)
+  RowLookup(RowCells& cells, std::int64_t cache_slots, const WriteBackBuffer& buffer, std::int64_t step)
       : cells_(cells),
         cache_slots_(static_cast<std::uint32_t>(cache_slots)),
-        in_flight_(in_flight),
-        first_in_flight_(in_flight.first_slot(step)),
+        buffer_(buffer),
+        first_buffer_slot_(buffer.first_slot(step)),
         step_(step) {}
 
   // The rows [begin, end) of the list, without a branch on the data, which nobody could predict: their source is where
@@ -42,14 +42,14 @@ class RowLookup {
     located.found.resize(static_cast<std::size_t>(end - begin) + 1);
     located.missed.resize(static_cast<std::size_t>(end - begin) + 1);
     std::size_t found = 0, missed = 0;
-    const bool nowhere = cells_.empty(), flies = in_flight_.any();
+    const bool nowhere = cells_.empty(), flies = buffer_.any();
     for (std::int64_t i = begin; i < end; ++i) {
       if (i + kPrefetch < end && !nowhere) cells_.prefetch(rows[i + kPrefetch]);
       const std::int32_t place = nowhere ? kFromHost : cells_.place(rows[i]);
       const bool cached = static_cast<std::uint32_t>(place) < cache_slots_;
-      if (flies) cells_.place(rows[i]) = cached ? place : first_in_flight_ + static_cast<std::int32_t>(i);
+      if (flies) cells_.place(rows[i]) = cached ? place : first_buffer_slot_ + static_cast<std::int32_t>(i);
       if (counts != nullptr) counts[i] = cells_.count_use(rows[i], rank);
-      source[i] = cached || in_flight_.holds(place, rows[i]) ? place : kFromHost;
+      source[i] = cached || buffer_.holds(place, rows[i]) ? place : kFromHost;
       located.found[found] = located.missed[missed] = i;
       found += cached;
       missed += !cached;
@@ -120,8 +120,8 @@ class RowLookup {
 
   RowCells& cells_;
   const std::uint32_t cache_slots_;
-  const InFlightSlots& in_flight_;
-  const std::int32_t first_in_flight_;
+  const WriteBackBuffer& buffer_;
+  const std::int32_t first_buffer_slot_;
   const std::int64_t step_;
 };
 

@@ -27,10 +27,10 @@ class RowMap {
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
 
-  void prefetch(std::int64_t row) const { __builtin_prefetch(&cells_[home(row)]); }
+  void prefetch(std::int64_t row) const { __builtin_prefetch(&cells_[first_cell(row)]); }
 
   const Value* find(std::int64_t row) const {
-    for (std::size_t i = home(row);; i = (i + 1) & mask_) {
+    for (std::size_t i = first_cell(row);; i = (i + 1) & mask_) {
       if (cells_[i].row == row) return &cells_[i].value;
       if (cells_[i].row == kEmpty) return nullptr;
     }
@@ -39,7 +39,7 @@ class RowMap {
 
   // The value of row, default-constructed if it was not there.
   Value& operator[](std::int64_t row) {
-    for (std::size_t i = home(row);; i = (i + 1) & mask_) {
+    for (std::size_t i = first_cell(row);; i = (i + 1) & mask_) {
       if (cells_[i].row == row) return cells_[i].value;
       if (cells_[i].row == kEmpty) {
         if ((size_ + 1) * 4 > cells_.size() * 3) {
@@ -54,15 +54,15 @@ class RowMap {
   }
 
   bool erase(std::int64_t row) {
-    std::size_t hole = home(row);
+    std::size_t hole = first_cell(row);
     while (cells_[hole].row != row) {
       if (cells_[hole].row == kEmpty) return false;
       hole = (hole + 1) & mask_;
     }
     // Every later cell of the run that may move into the hole does, so that no search ends too early.
     for (std::size_t i = (hole + 1) & mask_; cells_[i].row != kEmpty; i = (i + 1) & mask_) {
-      const std::size_t from_home = (i - home(cells_[i].row)) & mask_, from_hole = (i - hole) & mask_;
-      if (from_home >= from_hole) {
+      const std::size_t from_first = (i - first_cell(cells_[i].row)) & mask_, from_hole = (i - hole) & mask_;
+      if (from_first >= from_hole) {
         cells_[hole] = cells_[i];
         hole = i;
       }
@@ -82,7 +82,7 @@ class RowMap {
 
   static std::size_t capacity_for(std::size_t expected) { return std::bit_ceil(expected * 4 / 3 + 16); }
   // Where a search begins: with the first cell of a line, so that it seldom needs a second line.
-  std::size_t home(std::int64_t row) const { return hash_row(row) >> shift_ & ~(kCellsOfLine - 1); }
+  std::size_t first_cell(std::int64_t row) const { return hash_row(row) >> shift_ & ~(kCellsOfLine - 1); }
 
   void rebuild(std::size_t capacity) {
     LargeArray<Cell> old = std::exchange(cells_, LargeArray<Cell>(capacity));

@@ -40,7 +40,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.max_rows_per_step >= 1, "max_rows_per_step must be at least one.");
   require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
   require(config.staging_bytes >= 0 && config.poll_microseconds >= 0, "Sizes and times are not negative.");
-  require(config.in_flight_steps >= 0, "The number of write-back steps is not negative.");
+  require(config.write_back_steps >= 0, "The number of write-back steps is not negative.");
   require(config.planner_threads >= 0, "The number of the planner's threads is not negative.");
   const bool one_plan = config.same_steps && config.ranks > 1;
   require(config.caches.empty() || static_cast<int>(config.caches.size()) == (one_plan ? 1 : config.ranks),
@@ -53,19 +53,19 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.lookahead = config.lookahead;
   shape.entries = config.entries;
   shape.mode = config.mode;
-  require(!shape.meets() || config.in_flight_steps < kLateSteps,
+  require(!shape.meets() || config.write_back_steps < kLateSteps,
           "In-step synchronisation stores values into host rows after three steps at the latest.");
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
   shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
   shape.layout = config.layout;
   shape.rows = config.rows;
   shape.max_rows = std::min(config.max_rows_per_step, config.rows);
-  shape.in_flight_steps = shape.reads_follow_stores() ? config.in_flight_steps : 0;
+  shape.write_back_steps = shape.reads_follow_stores() ? config.write_back_steps : 0;
   shape.poll_microseconds = config.poll_microseconds;
-  shape.keeps_reused = config.keeps_reused && shape.plans == 1 && shape.in_flight_steps > 0;
-  shape.evicts_in_flight = config.evicts_in_flight && shape.plans == 1 && shape.in_flight_steps > 0 && !config.caches.empty();
+  shape.keeps_reused = config.keeps_reused && shape.plans == 1 && shape.write_back_steps > 0;
+  shape.evicts_to_buffer = config.evicts_to_buffer && shape.plans == 1 && shape.write_back_steps > 0 && !config.caches.empty();
   // A drain looks at the plans of the last steps, too, whose values may have stayed in the write-back buffer.
-  shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.in_flight_steps : 0);
+  shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.write_back_steps : 0);
   shape.block_ring = 4 * shape.window;
   const bool stages = !shape.reads_follow_stores() || shape.meets();
   const std::int64_t default_floats = !stages ? 0 : 8 * shape.max_rows * config.layout.stride;
@@ -78,12 +78,12 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
               "A cache policy has between 0 and 2^31 - 1 slots.");
       slots = std::max(slots, cache->slots());
     }
-  const std::int64_t more = (shape.meets() ? kLateSteps + 1 : shape.in_flight_steps) * shape.max_rows;
+  const std::int64_t more = (shape.meets() ? kLateSteps + 1 : shape.write_back_steps) * shape.max_rows;
   require(shape.plans * (slots + 1 + more) <= std::numeric_limits<std::int32_t>::max(),
           "The caches and the write-back buffers have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
-  const std::int64_t asked = shape.evicts_in_flight ? 0 : std::min(slots, 2 * shape.plans * shape.max_rows);
+  const std::int64_t asked = shape.evicts_to_buffer ? 0 : std::min(slots, 2 * shape.plans * shape.max_rows);
   shape.request_ring = std::max<std::int64_t>(1, shape.window * asked);
   return shape;
 }
@@ -244,7 +244,7 @@ StepCounts& Segment::counts(int rank, std::int64_t step) {
 }
 StepPlan Segment::plan(int rank, std::int64_t step) {
   const auto count = static_cast<std::size_t>(inbox_count(rank, step));
-  const bool evicts = shape().evicts_in_flight;
+  const bool evicts = shape().evicts_to_buffer;
   return {step,
           {inbox_rows(rank, step), count},
           {plan_source(rank, step), count},
@@ -277,8 +277,8 @@ std::int64_t& Segment::plan_published(int rank, std::int64_t step) {
 std::int64_t* Segment::plan_evicted(int rank, std::int64_t step) {
   return reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().evicted);
 }
-std::int64_t& Segment::plan_first_in_flight(int rank, std::int64_t step) {
-  return *reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().first_in_flight);
+std::int64_t& Segment::plan_first_buffer_slot(int rank, std::int64_t step) {
+  return *reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().first_buffer_slot);
 }
 std::span<WriteBack> Segment::requests(int rank, std::uint64_t sequence) {
   const auto ring = static_cast<std::uint64_t>(shape().request_ring), cell = sequence % ring;

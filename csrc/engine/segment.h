@@ -27,18 +27,18 @@ struct alignas(128) Counter {
 struct SegmentShape {
   std::int32_t ranks, plans, lookahead, entries, workers;  // plans: one per rank, or one for all
   RowLayout layout;
-  std::int64_t rows, max_rows, in_flight_steps, staging_floats, window, block_ring, request_ring, poll_microseconds;
+  std::int64_t rows, max_rows, write_back_steps, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
-  bool keeps_reused, evicts_in_flight;
+  bool keeps_reused, evicts_to_buffer;
 
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
   bool reads_follow_stores() const { return mode == FlushMode::kDirect; }
   bool meets() const { return reads_follow_stores() && plans > 1; }
   // Whether a step must know which rows other ranks read in the next one.
-  bool hands_over() const { return meets() && in_flight_steps > 0; }
+  bool hands_over() const { return meets() && write_back_steps > 0; }
   bool same_steps() const { return plans < ranks; }
-  PlanFields plan() const { return PlanFields::of(max_rows, evicts_in_flight); }
+  PlanFields plan() const { return PlanFields::of(max_rows, evicts_to_buffer); }
 };
 
 // What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.
@@ -65,7 +65,7 @@ struct RankArea {
   std::int64_t cache_slots;           // constant
   // Written by the rank (relaxed; only read for statistics).
   std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, peer_wait, staging_stall, staging_peak, plan_wait,
-      cache_reads, host_reads, in_flight_reads, values, gradients, gradient_vectors, write_backs;
+      cache_reads, host_reads, buffer_reads, values, gradients, gradient_vectors, write_backs;
 };
 
 class Segment {
@@ -109,8 +109,8 @@ class Segment {
   RowDestination* plan_leave(int rank, std::int64_t step);
   std::int64_t* plan_target(int rank, std::int64_t step);
   std::int64_t& plan_published(int rank, std::int64_t step);
-  std::int64_t* plan_evicted(int rank, std::int64_t step);  // with evicts_in_flight, as the next one
-  std::int64_t& plan_first_in_flight(int rank, std::int64_t step);
+  std::int64_t* plan_evicted(int rank, std::int64_t step);  // with evicts_to_buffer, as the next one
+  std::int64_t& plan_first_buffer_slot(int rank, std::int64_t step);
   std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one plan
   WriteBack& request(int rank, std::uint64_t sequence) { return *requests(rank, sequence).begin(); }
   // The cell of that request and those behind it, as far as the ring's end.

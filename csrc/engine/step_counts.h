@@ -9,7 +9,7 @@
 namespace frugal {
 
 // Whether row i of a plan stays in the write-back buffer. Without a branch on the data.
-inline bool stays_in_flight(const StepPlan& plan, std::size_t i, std::int64_t cache_slots) {
+inline bool stays_in_buffer(const StepPlan& plan, std::size_t i, std::int64_t cache_slots) {
   return (plan.leave[i] == RowDestination::kCache) & (plan.target[i] > cache_slots);
 }
 
@@ -21,7 +21,7 @@ inline bool is_hit(const StepPlan& plan, std::size_t i, std::int32_t cache_slots
 // Of its rows those that are read in the cache, and in the write-back buffer; that stay on the device, and of them
 // those in the buffer; that leave as gradients; and rows that it evicts from the cache.
 struct StepCounts {
-  std::int64_t hits, in_flight, kept, staying, gradients, evicted;
+  std::int64_t hits, buffered, kept, staying, gradients, evicted;
 
   static StepCounts of(const StepPlan& plan, std::int64_t cache_slots) {
     // In 32 bits, of which compilers make the fastest code.
@@ -34,7 +34,7 @@ struct StepCounts {
     return {count([&](std::size_t i) { return is_hit(plan, i, slots); }),
             count([&](std::size_t i) { return plan.source[i] > slots; }),
             count([&](std::size_t i) { return plan.leave[i] == RowDestination::kCache; }),
-            count([&](std::size_t i) { return stays_in_flight(plan, i, cache_slots); }),
+            count([&](std::size_t i) { return stays_in_buffer(plan, i, cache_slots); }),
             count([&](std::size_t i) { return plan.leave[i] == RowDestination::kGradient; }),
             plan.evicted.empty() ? 0 : count([&](std::size_t i) { return plan.evicted[i] >= 0; })};
   }

@@ -16,7 +16,7 @@ void check_target(const RowMemory& memory, const MemoryExtent& extent, RowDestin
                   std::int64_t records, std::int64_t u) {
   switch (leave) {
     case RowDestination::kCache:
-    case RowDestination::kInFlight:
+    case RowDestination::kWriteBackBuffer:
     case RowDestination::kHandedOver:
       return require(within(target, extent.slots), u, "leaves to a slot outside the cache");
     case RowDestination::kHostRow:

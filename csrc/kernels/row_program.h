@@ -106,7 +106,7 @@ struct RowWriteBacks {
   const RowDestination* leave;
   const std::int64_t* target;
   std::int64_t count;
-  RowDestination wanted = RowDestination::kInFlight;
+  RowDestination wanted = RowDestination::kWriteBackBuffer;
   RowEvictions evictions = {};
 
   struct Way {
@@ -178,7 +178,7 @@ FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const 
 FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, RowDestination leave, std::int64_t target) {
   switch (leave) {
     case RowDestination::kCache:
-    case RowDestination::kInFlight:
+    case RowDestination::kWriteBackBuffer:
     case RowDestination::kHandedOver:
       return memory.cache + target * memory.stride;
     case RowDestination::kHostRow:

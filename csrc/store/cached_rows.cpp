@@ -48,7 +48,7 @@ void CachedRows::begin(std::int64_t step) {
         gradient_[u] = staging + plan_.target[u];
         break;
       case RowDestination::kHostRow:
-      case RowDestination::kInFlight:
+      case RowDestination::kWriteBackBuffer:
       case RowDestination::kHandedOver:
         throw std::logic_error("Rows on the CPU leave through staging.");
     }

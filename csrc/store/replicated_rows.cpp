@@ -56,15 +56,15 @@ void SummedRows::put_part(float* to) {
   DirectRows::end();
 }
 
-ReplicatedRows::ReplicatedRows(HostTable& home, HostTable& replica, HostExchange& exchange, const ReplicaPart& part,
+ReplicatedRows::ReplicatedRows(HostTable& host, HostTable& replica, HostExchange& exchange, const ReplicaPart& part,
                                float learning_rate)
-    : SummedRows(replica, part), home_(home), replica_(replica), exchange_(exchange), learning_rate_(learning_rate) {
-  if (home.rows() != replica.rows() || home.layout().stride != replica.layout().stride)
+    : SummedRows(replica, part), host_(host), replica_(replica), exchange_(exchange), learning_rate_(learning_rate) {
+  if (host.rows() != replica.rows() || host.layout().stride != replica.layout().stride)
     throw std::invalid_argument("a replica has the rows of its table");
 }
 
 void ReplicatedRows::begin(std::int64_t step) {
-  if (steps_run() == 0 && &home_ != &replica_) std::memcpy(replica_.data(), home_.data(), home_.bytes());
+  if (steps_run() == 0 && &host_ != &replica_) std::memcpy(replica_.data(), host_.data(), host_.bytes());
   SummedRows::begin(step);
 }
 

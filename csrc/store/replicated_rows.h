@@ -42,10 +42,10 @@ class SummedRows : public DirectRows {
 
 class ReplicatedRows final : public SummedRows {
  public:
-  // home: the table that all ranks see, which the first one trains in place. replica: of this rank; that table, or one
-  // of its own, which becomes like home when the first step begins. part: for the longest step; dim as the table's. All
+  // host: the table that all ranks see, which the first one trains in place. replica: of this rank; that table, or one
+  // of its own, which becomes like host when the first step begins. part: for the longest step; dim as the table's. All
   // must outlive this.
-  ReplicatedRows(HostTable& home, HostTable& replica, HostExchange& exchange, const ReplicaPart& part,
+  ReplicatedRows(HostTable& host, HostTable& replica, HostExchange& exchange, const ReplicaPart& part,
                  float learning_rate);
 
   void begin(std::int64_t step) override;
@@ -53,7 +53,7 @@ class ReplicatedRows final : public SummedRows {
   void end() override;
 
  private:
-  HostTable& home_;
+  HostTable& host_;
   HostTable& replica_;
   HostExchange& exchange_;
   const float learning_rate_;

@@ -27,7 +27,7 @@ NO_OCCURRENCES = np.empty(0, np.int32)
 class Plan(NamedTuple):
     """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
     (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. evicted (n,) int64
-    and first_in_flight (1,) int64: the rows that the step evicts from a cache, and their first slot, if it writes them back.
+    and first_buffer_slot (1,) int64: the rows that the step evicts from a cache, and their first slot, if it writes them back.
     Arrays of the host or tensors of a device.
     """
 
@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     published: object = None
     step: object = None
     evicted: object = None
-    first_in_flight: object = None
+    first_buffer_slot: object = None
 
     def cut(self, count: int) -> "Plan":
         """Of the first `count` rows."""

@@ -20,10 +20,10 @@ from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import SMALL_TABLE, FlushConfig
 from .half_embeddings import Rounding
-from .plan_kernels import IN_FLIGHT, WRITE_BACK, as_bytes
+from .plan_kernels import WRITE_BACK_BUFFER, WRITE_BACK, as_bytes
 from .plans_ahead import PlansAhead
 
-STEPS_IN_FLIGHT = _native.STEPS_IN_FLIGHT  # that the host may enqueue beyond the one that the device runs
+STEPS_ENQUEUED = _native.STEPS_ENQUEUED  # that the host may enqueue beyond the one that the device runs
 
 
 def _counter(address: int) -> np.ndarray:
@@ -45,7 +45,7 @@ class EngineRows(DeviceRows):
         super().__init__(table, device, port.slots, self._slots_behind_cache * config.max_rows_per_step, rounding)
         self._port, self.most_rows, self._sends_gradients = port, port.max_rows, port.ranks > 1
         self._cells = {}  # of plans, each used in turn
-        self._window = config.lookahead + STEPS_IN_FLIGHT
+        self._window = config.lookahead + STEPS_ENQUEUED
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
         self._written_back: Optional[Event] = None  # behind the last step that left
@@ -189,7 +189,7 @@ class DirectWriteRows(EngineRows):
         if plan.evicted is None:
             return gather
         # After the gather, which still reads the old values of the write-back buffer.
-        return [*gather, prepare_set_aside(self.row_table, plan.target, plan.evicted, plan.first_in_flight)]
+        return [*gather, prepare_set_aside(self.row_table, plan.target, plan.evicted, plan.first_buffer_slot)]
 
     def _publish(self, plan):
         return ()  # the write-back does it
@@ -197,8 +197,8 @@ class DirectWriteRows(EngineRows):
     def _write_back(self, plan):
         if self._is_cuda:
             published = self._published_counter, plan.published, self._turn
-            return [self._write_back_kernel(plan, IN_FLIGHT, self._crossing(), *published)]
-        return [self._write_back_kernel(plan, IN_FLIGHT, self._crossing()), *super()._publish(plan)]
+            return [self._write_back_kernel(plan, WRITE_BACK_BUFFER, self._crossing(), *published)]
+        return [self._write_back_kernel(plan, WRITE_BACK_BUFFER, self._crossing()), *super()._publish(plan)]
 
     def _crossing(self) -> str:
         """How rows cross the bus beside the computation; see prepare_gather."""
@@ -207,7 +207,7 @@ class DirectWriteRows(EngineRows):
     def _write_back_kernel(self, plan, wanted, crossing, *publication):
         """A kernel that writes the rows of the plan to the host that leave as `wanted`."""
         return prepare_write_back(self.row_table, plan.rows, plan.leave, plan.target, crossing, wanted, *publication,
-                              evicted=plan.evicted, first_in_flight=plan.first_in_flight)
+                              evicted=plan.evicted, first_buffer_slot=plan.first_buffer_slot)
 
     def wait(self):
         """For nothing: no gate stands before reads that follow stores."""

@@ -49,8 +49,8 @@ class MeetingRows(DirectWriteRows):
         return _native.SharedTable.floats(rows, ENTRIES)
 
     def write_back(self, plan):
-        home = self._write_back_kernel(plan, HANDED_OVER, "awaited")
-        self._hand_overs[plan.rows.data_ptr()] = self._all([home], plan)
+        host = self._write_back_kernel(plan, HANDED_OVER, "awaited")
+        self._hand_overs[plan.rows.data_ptr()] = self._all([host], plan)
         return super().write_back(plan)
 
     def hand_over(self, plan):

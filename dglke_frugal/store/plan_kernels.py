@@ -14,7 +14,7 @@ import numpy as np
 from .. import _native
 
 FROM_HOST = -1  # source of a row that is read from host memory
-TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, IN_FLIGHT, HANDED_OVER = range(6)
+TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, WRITE_BACK_BUFFER, HANDED_OVER = range(6)
 
 # One write-back as the kernels read it (csrc/engine/plan.h).
 WRITE_BACK = np.dtype(

@@ -6,7 +6,7 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.store.half_embeddings import HalfEmbeddings
 from dglke_frugal._native import RowTable, gather_rows, prepare_write_back
-from dglke_frugal.store.plan_kernels import FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, update_tables
+from dglke_frugal.store.plan_kernels import FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, update_tables
 
 ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
 DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]
@@ -82,7 +82,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns):
     addressed = RowTable(dim, machine.shared(table), cache, element="fp16", rounding=(seed, number, columns))
     update_tables([(addressed, machine.put(leave), machine.put(target), machine.put(records_of(table, rows)), entries,
                     None, (machine.put(np.array([step])), device_rows))], LEARNING_RATE, machine.stream)
-    returned = np.where(leave == TO_CACHE, IN_FLIGHT, TO_CACHE).astype(np.uint8)
+    returned = np.where(leave == TO_CACHE, WRITE_BACK_BUFFER, TO_CACHE).astype(np.uint8)
     prepare_write_back(addressed, device_rows, machine.put(returned), machine.put(np.arange(USED)))(USED, machine.stream)
     machine.get(cache)
     np.testing.assert_array_equal(table.halves, expected.halves)

@@ -8,7 +8,7 @@ from dglke_frugal._native import (
     RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_set_aside, segment_sums, write_back_evicted,
 )
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
+    FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -161,20 +161,20 @@ def test_write_back_copies_whole_records(machine, dim):
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_rows_that_a_step_puts_out_go_home_with_it(machine, dim):
+def test_rows_that_a_step_evicts_are_written_back_with_it(machine, dim):
     rng = np.random.default_rng(dim)
     table, used = random_table(dim, rng), SLOTS // 2
     cache, rows = random_cache(table, rng), rng.permutation(ROWS)
-    leave = np.where(rng.random(used) < 0.5, TO_CACHE, IN_FLIGHT).astype(np.uint8)
+    leave = np.where(rng.random(used) < 0.5, TO_CACHE, WRITE_BACK_BUFFER).astype(np.uint8)
     target = np.where(leave == TO_CACHE, rng.permutation(used), used + np.arange(used))
     gone = np.flatnonzero((leave == TO_CACHE) & (rng.random(used) < 0.5))
     evicted = np.full(used, -1)
     evicted[gone] = rows[used : used + len(gone)]
-    expected, home = cache.copy(), table.records.copy()
+    expected, host = cache.copy(), table.records.copy()
     expected[used + gone] = cache[target[gone]]
-    home[evicted[gone]] = expected[used + gone]
-    flying = leave == IN_FLIGHT
-    home[rows[:used][flying]] = expected[target[flying]]
+    host[evicted[gone]] = expected[used + gone]
+    flying = leave == WRITE_BACK_BUFFER
+    host[rows[:used][flying]] = expected[target[flying]]
 
     device_cache, device_target, device_evicted = machine.put(cache), machine.put(target), machine.put(evicted)
     first = machine.put(np.array([used]))
@@ -182,9 +182,9 @@ def test_rows_that_a_step_puts_out_go_home_with_it(machine, dim):
     prepare_set_aside(addressed, device_target, device_evicted, first)(used, machine.stream)
     np.testing.assert_array_equal(machine.get(device_cache), expected)
     prepare_write_back(addressed, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
-                   first_in_flight=first)(used, machine.stream)
+                   first_buffer_slot=first)(used, machine.stream)
     machine.get(device_cache)
-    np.testing.assert_array_equal(table.records, home)
+    np.testing.assert_array_equal(table.records, host)
 
 
 def test_rows_put_out_to_nowhere_are_refused():
@@ -197,7 +197,7 @@ def test_rows_put_out_to_nowhere_are_refused():
     for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):
         with pytest.raises(IndexError, match=sentence):
             prepare_write_back(addressed, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
-                           first_in_flight=np.array([first]))(2)
+                           first_buffer_slot=np.array([first]))(2)
     with pytest.raises(ValueError, match="an evicted row"):
         prepare_set_aside(addressed, ids, ids[:1], np.array([2]))
     assert (cache == 0).all()

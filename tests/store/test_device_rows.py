@@ -149,7 +149,7 @@ def test_no_setting_changes_a_bit(expected, queued_device, policy):
 
 @pytest.mark.parametrize("seconds", [0, 3e-4])
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
-def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
+def test_rows_that_are_written_back_during_the_next_steps(expected, policy, seconds):
     """Where write-backs are late, each step needs rows of steps before that are not on the host, and evicts others."""
     device = QueuedDevice(write_back_seconds=seconds)
     store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, mode="direct")
@@ -168,7 +168,7 @@ def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
 
 
 @pytest.mark.parametrize("slots", [0, ROWS // 10])
-def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
+def test_every_drain_finds_the_newest_values_on_the_host(queued_device, slots):
     """Also of rows that the next steps, which are planned already, read on the device."""
     expected = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
     expected.init_uniform(0.5, 1, 0)
@@ -201,8 +201,8 @@ def test_rows_that_are_used_again_stay_on_the_device(queued_device):
     assert counts[False]["values_sent"] == every and counts[True]["values_sent"] == every - again
     assert 0 < again < every
     before = sum(len(rows & set().union(*used[max(0, step - 3) : step])) for step, rows in enumerate(used))
-    found = counts[True]["in_flight_reads"]  # also in slots that no row of a shorter step has taken since
-    assert before <= found == counts[False]["in_flight_reads"] < every
+    found = counts[True]["buffer_reads"]  # also in slots that no row of a shorter step has taken since
+    assert before <= found == counts[False]["buffer_reads"] < every
 
 
 def test_a_table_that_lies_on_the_device(expected, queued_device):

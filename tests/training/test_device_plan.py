@@ -60,8 +60,8 @@ def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, e
     config, device = configured(runs, "--model_name", model, "--row_dtype", element, *flags), CountingDevice()
     train(config, None, device=device)
     rows = config.store.cache_slots(1649, entity_row_bytes(config)) if config.uses_engine else 1649
-    going_home = min(rows * entity_row_bytes(config), BYTES_PER_COPY)
-    assert device.bytes + gpu_alone[0] + going_home == pytest.approx(planned(config), rel=0.05)
+    copied_to_host = min(rows * entity_row_bytes(config), BYTES_PER_COPY)
+    assert device.bytes + gpu_alone[0] + copied_to_host == pytest.approx(planned(config), rel=0.05)
 
 
 def test_room_for_rows_that_gpus_carry_for_each_other_is_planned(runs, monkeypatch):

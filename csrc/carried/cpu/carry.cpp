@@ -17,7 +17,7 @@ void for_carried(const CarriedRows& rows, std::int64_t count, RowOf row_of, Body
   });
 }
 
-void bring_home(const CarriedRows& rows, std::int64_t row, std::int64_t slot) {
+void bring_to_host(const CarriedRows& rows, std::int64_t row, std::int64_t slot) {
   for (int rank = 0; rank < rows.ranks(); ++rank)
     std::copy_n(rows.slot(slot, rank), rows.part.record_floats(), rows.host_part(row, rank));
 }
@@ -50,7 +50,7 @@ void write_back(const CarriedRows& rows, const RowWriteBacks& write_backs, std::
   for_carried(
       rows, write_backs.count, [&](std::int64_t u) { return write_backs.rows[u]; },
       [&](std::int64_t u) {
-        if (write_backs.leave[u] == write_backs.wanted) bring_home(rows, write_backs.rows[u], write_backs.target[u]);
+        if (write_backs.leave[u] == write_backs.wanted) bring_to_host(rows, write_backs.rows[u], write_backs.target[u]);
       });
 }
 
@@ -58,7 +58,7 @@ void write_back_evicted(const CarriedRows& rows, const WriteBack* write_backs, s
   if (rows.rules.hears_values && hear(rows.computed, number)) return;
   for_carried(
       rows, count, [&](std::int64_t i) { return write_backs[i].row; },
-      [&](std::int64_t i) { bring_home(rows, write_backs[i].row, write_backs[i].slot); });
+      [&](std::int64_t i) { bring_to_host(rows, write_backs[i].row, write_backs[i].slot); });
 }
 
 }  // namespace frugal::cpu

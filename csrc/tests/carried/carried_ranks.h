@@ -44,7 +44,7 @@ inline std::vector<PlannedStep> plan(int steps, std::int64_t table_rows, std::in
       step.source.push_back(flies ? static_cast<std::int32_t>(found->second.second) : kFromHost);
       step.rows.push_back(row);
       step.target.push_back(slot);
-      step.leave.push_back(RowDestination::kInFlight);
+      step.leave.push_back(RowDestination::kWriteBackBuffer);
       last[row] = {k, slot};
     }
   }

@@ -155,9 +155,9 @@ TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
   for (std::int64_t row = 0; row < 8; ++row)
     for (int rank = 0; rank < 2; ++rank) {
       const float of_slot = rank == 1 ? static_cast<float>(row + 3) : -1.0f;
-      const bool is_home = row >= 2 && row < 6 && row % 2 == 0;  // owned by rank 0
+      const bool is_on_host = row >= 2 && row < 6 && row % 2 == 0;  // owned by rank 0
       for (std::int64_t i = 0; i < layout.record_floats(); ++i)
-        ASSERT_EQ(all.rows(0).host_part(row, rank)[i], is_home ? of_slot : 0.0f) << row << " " << rank << " " << i;
+        ASSERT_EQ(all.rows(0).host_part(row, rank)[i], is_on_host ? of_slot : 0.0f) << row << " " << rank << " " << i;
     }
 }
 

@@ -29,9 +29,9 @@ TEST(EmulatedWriteBacks, StoreTheWantedRowsAndNoOthers) {
         rows[u] = 2 * u + random() % 2;
         target[u] = count - 1 - u;
         leave[u] = random() % 3 == 0 ? RowDestination::kCache
-                                     : random() % 4 == 0 ? RowDestination::kHandedOver : RowDestination::kInFlight;
+                                     : random() % 4 == 0 ? RowDestination::kHandedOver : RowDestination::kWriteBackBuffer;
       }
-      for (const RowDestination wanted : {RowDestination::kInFlight, RowDestination::kHandedOver}) {
+      for (const RowDestination wanted : {RowDestination::kWriteBackBuffer, RowDestination::kHandedOver}) {
         const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, wanted};
         std::vector<float> found = table, expected = table;
         RowMemory memory{dim, stride, expected.data(), slots.data()};
@@ -63,7 +63,7 @@ TEST(EmulatedWriteBacks, TakeWithThemWhatTheStepPutsOut) {
       for (std::int64_t u = 0; u < count; ++u) {
         rows[u] = u;
         const bool stays = random() % 3 > 0;
-        leave[u] = stays ? RowDestination::kCache : RowDestination::kInFlight;
+        leave[u] = stays ? RowDestination::kCache : RowDestination::kWriteBackBuffer;
         target[u] = stays ? count - 1 - u : count + u;
         evicted[u] = stays && random() % 2 == 0 ? 3 * count - 1 - u : -1;
       }
@@ -78,22 +78,22 @@ TEST(EmulatedWriteBacks, TakeWithThemWhatTheStepPutsOut) {
       aside = slots;
       cpu::set_aside(memory, evictions, target.data(), count);
       ASSERT_EQ(aside, expected);
-      const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, RowDestination::kInFlight, evictions};
-      std::vector<float> home = table;
+      const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, RowDestination::kWriteBackBuffer, evictions};
+      std::vector<float> host = table;
       for (std::int64_t u = 0; u < count; ++u) {
-        const std::int64_t row = evicted[u] >= 0 ? evicted[u] : leave[u] == RowDestination::kInFlight ? u : -1;
-        if (row >= 0) std::copy_n(aside.begin() + (count + u) * stride, stride, home.begin() + row * stride);
+        const std::int64_t row = evicted[u] >= 0 ? evicted[u] : leave[u] == RowDestination::kWriteBackBuffer ? u : -1;
+        if (row >= 0) std::copy_n(aside.begin() + (count + u) * stride, stride, host.begin() + row * stride);
       }
       for (const cuda::Crossing crossing : kCrossings) {
         std::vector<float> found = table;
         memory.host_rows = found.data();
         cuda::write_back_rows(memory, write_backs, {0, crossing});
-        ASSERT_EQ(found, home) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
+        ASSERT_EQ(found, host) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
       }
       std::vector<float> found = table;
       memory.host_rows = found.data();
       cpu::write_back_rows(memory, write_backs);
-      ASSERT_EQ(found, home);
+      ASSERT_EQ(found, host);
     }
 }
 
@@ -104,7 +104,7 @@ TEST(EmulatedWriteBacks, ArePublishedOnceByTheLastBlockAndAgainByTheNextKernel) 
       std::vector<float> slots(std::max<std::int64_t>(1, count) * kStride, 3.0f), table(slots.size());
       std::vector<std::int64_t> rows(count), target(count);
       for (std::int64_t u = 0; u < count; ++u) rows[u] = target[u] = u;
-      const std::vector<RowDestination> leave(count, RowDestination::kInFlight);
+      const std::vector<RowDestination> leave(count, RowDestination::kWriteBackBuffer);
       const RowMemory memory{kDim, kStride, table.data(), slots.data()};
       const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count};
       std::uint64_t counter = 0;
@@ -175,11 +175,11 @@ TEST(EmulatedPrefetches, AndWriteBacksLookAtPlansOfAnyLength) {
     for (std::int64_t u = 0; u < kCount; ++u) {
       rows[u] = kCount - 1 - u;
       source[u] = random() % 4 == 0 ? 0 : kFromHost;
-      leave[u] = random() % 4 == 0 ? RowDestination::kCache : RowDestination::kInFlight;
+      leave[u] = random() % 4 == 0 ? RowDestination::kCache : RowDestination::kWriteBackBuffer;
     }
     RowMemory memory{dim, stride, table.data(), table.data()};
     const RowReads reads{rows.data(), source.data(), kCount, ReadPart::kHost};
-    const RowWriteBacks write_backs{rows.data(), leave.data(), rows.data(), kCount, RowDestination::kInFlight};
+    const RowWriteBacks write_backs{rows.data(), leave.data(), rows.data(), kCount, RowDestination::kWriteBackBuffer};
     std::vector<float> prefetched = records, returned = records;
     cpu::gather(memory, reads, prefetched.data());
     memory.host_rows = returned.data();

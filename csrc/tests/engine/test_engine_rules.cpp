@@ -120,34 +120,34 @@ bool read_moves_a_planned_record(Mutation mutation) {
 // it. Rule 9: it then lands although older records of the level have not.
 bool read_moves_a_waiting_record(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("worker:in_flight", 0);
+  s.points.hold("worker:writing", 0);
   s.register_step({{0}});
   s.register_step({{5, 12}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 0));
+  EXPECT_TRUE(s.points.wait_reached("worker:writing", 0));
   s.run(0, 1);
-  s.points.hold("worker:in_flight", 12);
-  s.points.hold("worker:in_flight", 5);
+  s.points.hold("worker:writing", 12);
+  s.points.hold("worker:writing", 5);
   s.register_step({{12}});
-  s.points.release("worker:in_flight", 0);
+  s.points.release("worker:writing", 0);
   EXPECT_TRUE(s.points.wait_reached("worker:registered", 2));
-  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 12));  // before row 5, which nobody reads
+  EXPECT_TRUE(s.points.wait_reached("worker:writing", 12));  // before row 5, which nobody reads
   const bool right = !s.gate_open(2);
-  s.points.release("worker:in_flight", 12);
+  s.points.release("worker:writing", 12);
   const bool opens = s.gate_opens(2);
   s.points.release_all();
   return right && opens;
 }
 
 // Rule 4. The record is taken from the queue and held before its bytes are in the host row.
-bool record_in_flight_blocks(Mutation mutation) {
+bool record_being_written_blocks(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("worker:in_flight", 3);
+  s.points.hold("worker:writing", 3);
   s.register_step({{3}});
   s.register_step({{3}});
   s.run(0, 0);
   EXPECT_TRUE(s.points.wait_reached("worker:registered", 1));
-  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 3));
+  EXPECT_TRUE(s.points.wait_reached("worker:writing", 3));
   const bool right = !s.gate_open(1);
   s.points.release_all();
   return right && s.gate_opens(1);
@@ -155,17 +155,17 @@ bool record_in_flight_blocks(Mutation mutation) {
 
 // Rule 4. Nine records due at infinity are taken at once; while they are being written, step 1 comes to read the last of
 // them.
-bool record_in_flight_blocks_at_its_current_due_step(Mutation mutation) {
+bool record_being_written_blocks_at_its_current_due_step(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("worker:in_flight", 7);
-  s.points.hold("worker:in_flight", 8);
+  s.points.hold("worker:writing", 7);
+  s.points.hold("worker:writing", 8);
   s.register_step({{0, 1, 2, 3, 4, 5, 6, 7, 8}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 7));
+  EXPECT_TRUE(s.points.wait_reached("worker:writing", 7));
   s.register_step({{8}});
-  s.points.release("worker:in_flight", 7);
+  s.points.release("worker:writing", 7);
   EXPECT_TRUE(s.points.wait_reached("worker:registered", 1));
-  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 8));
+  EXPECT_TRUE(s.points.wait_reached("worker:writing", 8));
   const bool right = !s.gate_open(1);
   s.points.release_all();
   return right && s.gate_opens(1);
@@ -174,7 +174,7 @@ bool record_in_flight_blocks_at_its_current_due_step(Mutation mutation) {
 // Rule 5. Row 3 is dirty in the cache of rank 0; rank 1 reads it in step 1.
 bool dirty_row_is_written_back_first(Mutation mutation) {
   Scenario s(mutation, 2, 4);
-  s.points.hold("worker:in_flight", 3);
+  s.points.hold("worker:writing", 3);
   s.register_step({{3}, {}});
   s.register_step({{}, {3}});
   s.run(0, 0);
@@ -183,7 +183,7 @@ bool dirty_row_is_written_back_first(Mutation mutation) {
   bool right = !s.gate_open(1);  // not served yet
   s.serve(0, 1);
   if (mutation != Mutation::kNoWriteBackRequest) {
-    EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 3));
+    EXPECT_TRUE(s.points.wait_reached("worker:writing", 3));
   }
   right &= !s.gate_open(1);  // not landed yet
   s.points.release_all();
@@ -197,11 +197,11 @@ bool dirty_row_is_written_back_first(Mutation mutation) {
 // Rule 6. The flush worker is held over the record of step 0 while step 1 fills its own.
 bool record_owns_its_bytes(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("worker:in_flight", 3);
+  s.points.hold("worker:writing", 3);
   s.register_step({{3}});
   s.register_step({{7}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 3));
+  EXPECT_TRUE(s.points.wait_reached("worker:writing", 3));
   s.run(0, 1);
   s.points.release_all();
   s.drain();
@@ -220,9 +220,9 @@ bool gradients_are_applied_in_canonical_order(Mutation mutation) {
 
 // Rule 8. Nobody reads rows 3 and 5 again, and the run ends while their records are held. (Dirty cached rows: the
 // oracle tests.)
-bool drain_brings_everything_home(Mutation mutation) {
+bool drain_brings_everything_to_the_host(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("worker:in_flight", 3);
+  s.points.hold("worker:writing", 3);
   s.register_step({{3, 5}});
   s.run(0, 0);
   std::thread releases([&] {
@@ -252,14 +252,14 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"GateWaitsForRegistration", gate_waits_for_registration, Mutation::kRegisteredOneStepLate},
         Rule{"ReadMovesAPlannedRecord", read_moves_a_planned_record, Mutation::kDeadlineNotMoved},
         Rule{"PlannedRecordBlocks", read_moves_a_planned_record, Mutation::kOnlyReceivedCounts},
-        Rule{"RecordInFlightBlocks", record_in_flight_blocks, Mutation::kInflightNotCounted},
-        Rule{"RecordInFlightBlocksAtItsCurrentDueStep", record_in_flight_blocks_at_its_current_due_step,
-             Mutation::kInflightLevelFrozen},
+        Rule{"RecordBeingWrittenBlocks", record_being_written_blocks, Mutation::kWritingNotCounted},
+        Rule{"RecordBeingWrittenBlocksAtItsCurrentDueStep", record_being_written_blocks_at_its_current_due_step,
+             Mutation::kWritingLevelFrozen},
         Rule{"DirtyRowIsWrittenBack", dirty_row_is_written_back_first, Mutation::kNoWriteBackRequest},
         Rule{"WriteBackIsDueAtItsReader", dirty_row_is_written_back_first, Mutation::kWriteBackAtInfinity},
         Rule{"RecordOwnsItsBytes", record_owns_its_bytes, Mutation::kSharedBuffer},
         Rule{"GradientsInCanonicalOrder", gradients_are_applied_in_canonical_order, Mutation::kReceiveOrder},
-        Rule{"DrainBringsEverythingHome", drain_brings_everything_home, Mutation::kInfinityNeverDrained}),
+        Rule{"DrainBringsEverythingToTheHost", drain_brings_everything_to_the_host, Mutation::kInfinityNeverDrained}),
     [](const auto& info) { return info.param.name; });
 
 TEST(EngineRules, ReadMovesAWaitingRecordAheadOfOthers) { EXPECT_TRUE(read_moves_a_waiting_record(Mutation::kNone)); }
@@ -279,7 +279,7 @@ TEST(EngineRules, AnyOrderOfFlushingIsRight) {
 // Rule 11.
 TEST(EngineRules, AFlushThreadThatFailsStopsAllRanksWithItsError) {
   Scenario s(Mutation::kNone, 2);
-  s.points.fail_at("worker:in_flight", 3);
+  s.points.fail_at("worker:writing", 3);
   s.register_step({{3}, {7}});
   s.register_step({{3}, {8}});
   s.run(1, 0);
@@ -289,7 +289,7 @@ TEST(EngineRules, AFlushThreadThatFailsStopsAllRanksWithItsError) {
       s.engine().port(rank).wait_gate(1);
       FAIL() << "the gate opened";
     } catch (const EngineError& error) {
-      EXPECT_STREQ(error.what(), "The engine's flush thread 0 failed: injected at worker:in_flight");
+      EXPECT_STREQ(error.what(), "The engine's flush thread 0 failed: injected at worker:writing");
     }
   }
   EXPECT_THROW(s.engine().port(0).publish(1), EngineError);  // sticky
@@ -407,7 +407,7 @@ TEST_P(EngineMutation, IsFoundByRandomWorkloads) {
 INSTANTIATE_TEST_SUITE_P(Variants, EngineMutation,
                          ::testing::Values(Mutation::kNoWriteBackRequest, Mutation::kWriteBackAtInfinity,
                                            Mutation::kDeadlineNotMoved, Mutation::kOnlyReceivedCounts,
-                                           Mutation::kInflightNotCounted, Mutation::kRegisteredOneStepLate,
+                                           Mutation::kWritingNotCounted, Mutation::kRegisteredOneStepLate,
                                            Mutation::kSharedBuffer, Mutation::kReceiveOrder,
                                            Mutation::kInfinityNeverDrained));
 

@@ -17,7 +17,7 @@
 namespace frugal::testing::meeting_ranks {
 namespace {
 
-constexpr int kSteps = 60, kInFlight = 3;
+constexpr int kSteps = 60, kBufferSteps = 3;
 constexpr std::int64_t kMaxRows = 10, kSlots = 4;
 
 // What a device has to wait for, and a test may leave out.
@@ -50,7 +50,7 @@ Plans random_plans(int ranks, bool cached, std::uint64_t seed) {
   config.ranks = ranks;
   config.lookahead = lookahead;
   config.mode = FlushMode::kDirect;
-  config.in_flight_steps = kInFlight;
+  config.write_back_steps = kBufferSteps;
   config.layout = layout;
   config.rows = rows;
   config.host_rows = table.data();
@@ -145,17 +145,17 @@ class Devices {
       const auto read = [this, &rank, &plan, s](bool early) {
         for (std::size_t i = 0; i < plan.rows.size(); ++i)
           if ((plan.source[i] == kFromHost) == early)
-            wrong_ += (plan.source[i] < 0 ? home_[plan.rows[i]] : rank.memory[plan.source[i]]) !=
+            wrong_ += (plan.source[i] < 0 ? host_[plan.rows[i]] : rank.memory[plan.source[i]]) !=
                       expected_.at({s, plan.rows[i]});
       };
-      const auto bring_home = [this, &rank, &plan](std::size_t i) { home_[plan.rows[i]] = rank.memory[plan.target[i]]; };
-      rank.prefetches.push_back({broken_ == Wait::kPrefetchForWriteBack ? always : std::function(written_back(s - kInFlight)),
+      const auto bring_to_host = [this, &rank, &plan](std::size_t i) { host_[plan.rows[i]] = rank.memory[plan.target[i]]; };
+      rank.prefetches.push_back({broken_ == Wait::kPrefetchForWriteBack ? always : std::function(written_back(s - kBufferSteps)),
                                [&rank, read] {
                                  read(true);
                                  ++rank.prefetched;
                                }});
       for (const WriteBack& each : plan.write_backs)
-        rank.computation.push_back({always, [this, &rank, each] { home_[each.row] = rank.memory[each.slot]; }});
+        rank.computation.push_back({always, [this, &rank, each] { host_[each.row] = rank.memory[each.slot]; }});
       rank.computation.push_back({always, [&rank] { ++rank.first_meetings; }});
       rank.computation.push_back({[this, &rank, s] {
                                     return rank.prefetched > s && (broken_ == Wait::kMeeting || met(&Rank::first_meetings, s));
@@ -170,17 +170,17 @@ class Devices {
           {[this, s] { return broken_ == Wait::kSecondMeeting || met(&Rank::second_meetings, s); },
            [this, &plan, r, s] {
              for (std::size_t i = 0; i < plan.rows.size(); ++i)
-               if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i])) home_[plan.rows[i]] = s + 1;
+               if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i])) host_[plan.rows[i]] = s + 1;
            }});
       const bool waits = broken_ != Wait::kPublishForWriteBack;
-      rank.computation.push_back({waits ? std::function(written_back(s - 1)) : always, [&plan, bring_home, &rank] {
+      rank.computation.push_back({waits ? std::function(written_back(s - 1)) : always, [&plan, bring_to_host, &rank] {
                                     for (std::size_t i = 0; i < plan.rows.size(); ++i)
-                                      if (plan.leave[i] == RowDestination::kHandedOver) bring_home(i);
+                                      if (plan.leave[i] == RowDestination::kHandedOver) bring_to_host(i);
                                     ++rank.computed;
                                   }});
       for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a write-back
-        if (plan.leave[i] == RowDestination::kInFlight)
-          rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [bring_home, i] { bring_home(i); }});
+        if (plan.leave[i] == RowDestination::kWriteBackBuffer)
+          rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [bring_to_host, i] { bring_to_host(i); }});
       rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.written_back; }});
     }
     for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.write_backs}) std::ranges::reverse(*stream);
@@ -202,7 +202,7 @@ class Devices {
   std::mt19937_64 random_;
   std::uint64_t favoured_ = 0;
   std::vector<Rank> ranks_;
-  std::map<std::int64_t, std::int64_t> home_;                                // versions of host rows
+  std::map<std::int64_t, std::int64_t> host_;                                // versions of host rows
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> expected_;  // that a step reads, by step and row
   int wrong_ = 0;
 };
@@ -235,7 +235,7 @@ TEST(MeetingRanks, MostValuesAreWrittenBackDuringTheNextSteps) {
   std::int64_t written_back = 0, handed_over = 0;
   for (const auto& step : random_plans(2, false, 7))
     for (const Planned& plan : step) {
-      written_back += std::ranges::count(plan.leave, RowDestination::kInFlight);
+      written_back += std::ranges::count(plan.leave, RowDestination::kWriteBackBuffer);
       handed_over += std::ranges::count(plan.leave, RowDestination::kHandedOver);
     }
   EXPECT_GT(written_back, handed_over);

@@ -48,7 +48,7 @@ class StoreCounters:
             over("ranks", "cache_reads"),
             misses,
             over("ranks", "write_backs_sent"),
-            (misses - over("ranks", "in_flight_reads")) * (dim + 1) * FLOAT_BYTES,
+            (misses - over("ranks", "buffer_reads")) * (dim + 1) * FLOAT_BYTES,
             over("flush_workers", "flushed_bytes"),
             over("flush_workers", "flushed_rows"),
             stalls.steps if stalls else over("ranks", "steps_with_stall"),

@@ -31,11 +31,11 @@ def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int
     from ...store.plans_ahead import PLANS_AHEAD
 
     prefetched = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
-    in_flight = ahead = 0
+    buffered = ahead = 0
     if config.uses_engine:
         plan = _native.plan_bytes(entities, config.flush == "direct" and config.store.cache_policy != "static")
         prefetched += plan
     if config.flush == "direct":
         ahead = PLANS_AHEAD * plan
-        in_flight = entities * entity_row
-    return STEPS_ON_DEVICE * (prefetched + in_flight) + ahead
+        buffered = entities * entity_row
+    return STEPS_ON_DEVICE * (prefetched + buffered) + ahead

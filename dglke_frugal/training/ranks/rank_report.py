@@ -43,7 +43,7 @@ class RankReport:
         sent = read = 0
         for name, table in statistics.items():
             record = (stores[name].embedding_floats + 1) * FLOAT_BYTES
-            read += (table["host_reads"] - table["in_flight_reads"]) * record
+            read += (table["host_reads"] - table["buffer_reads"]) * record
             sent += (table["values_sent"] + table["write_backs_sent"]) * record
             sent += table["gradient_vectors_sent"] * stores[name].dim * FLOAT_BYTES
         return cls(

@@ -14,15 +14,15 @@
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 
-namespace frugal::testing::in_flight_slots {
+namespace frugal::testing::write_back_buffer {
 namespace {
 
-constexpr int kSteps = 150, kInFlight = 3;
+constexpr int kSteps = 150, kBufferSteps = 3;
 
 struct Setting {
   std::int64_t rows = 40, max_rows = 12, slots = 8;
   int ranks = 1, lookahead = 3, threads = 1, horizon = 0;
-  bool keeps_reused = false, evicts_in_flight = false;
+  bool keeps_reused = false, evicts_to_buffer = false;
   std::shared_ptr<CachePolicy> policy;
 };
 
@@ -49,7 +49,7 @@ Setting random_setting(std::uint64_t seed) {
       setting.policy = make_lfu_policy(setting.rows, setting.slots);
   }
   setting.keeps_reused = seed % 3 > 0;
-  setting.evicts_in_flight = seed / 4 % 2 > 0;
+  setting.evicts_to_buffer = seed / 4 % 2 > 0;
   const int ahead = std::min(static_cast<int>(random() % 5), setting.lookahead - 1);
   if (setting.keeps_reused) setting.horizon = ahead;
   return setting;
@@ -72,7 +72,7 @@ std::vector<std::vector<std::int64_t>> random_steps(const Setting& setting, std:
 class Machine {
  public:
   Machine(RankPort& port, const Setting& setting, std::uint64_t seed)
-      : port_(port), setting_(setting), random_(seed), home_(static_cast<std::size_t>(setting.rows)) {}
+      : port_(port), setting_(setting), random_(seed), host_(static_cast<std::size_t>(setting.rows)) {}
 
   std::int64_t steps() const { return steps_; }
   std::int64_t stayed() const { return stayed_; }
@@ -86,16 +86,16 @@ class Machine {
     check_padding(step);
     serve_write_backs(step);
     port_.wait_gate(step);
-    // The slots of the step kInFlight before are used again, so that one must have been written back; others may have.
-    write_back(step - kInFlight + static_cast<std::int64_t>(random_() % kInFlight));
+    // The slots of the step kBufferSteps before are used again, so that one must have been written back; others may have.
+    write_back(step - kBufferSteps + static_cast<std::int64_t>(random_() % kBufferSteps));
     ASSERT_TRUE(std::ranges::equal(plan.rows, rows));
     for (std::size_t i = 0; i < rows.size(); ++i)
-      EXPECT_EQ(plan.source[i] == kFromHost ? home(rows[i]) : memory_.at(plan.source[i]), newest_[rows[i]])
+      EXPECT_EQ(plan.source[i] == kFromHost ? host(rows[i]) : memory_.at(plan.source[i]), newest_[rows[i]])
           << "row " << rows[i] << " in step " << step;
     put_out(step, plan);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       memory_[plan.target[i]] = newest_[rows[i]] = step + 1;
-      if (plan.leave[i] == RowDestination::kInFlight) {
+      if (plan.leave[i] == RowDestination::kWriteBackBuffer) {
         EXPECT_GT(plan.target[i], setting_.slots);
         left_.push_back({step, rows[i], plan.target[i]});
         ++written_back_;
@@ -112,9 +112,9 @@ class Machine {
   // As a validation or a checkpoint does: the host has all values then, and training goes on as planned.
   void drain() {
     write_back(steps_);
-    for (const CachedRow& cached : port_.drain()) home(cached.row) = memory_.at(cached.slot);
+    for (const CachedRow& cached : port_.drain()) host(cached.row) = memory_.at(cached.slot);
     port_.finish_drain();
-    for (const auto& [row, version] : newest_) EXPECT_EQ(home(row), version) << "row " << row << " on the host";
+    for (const auto& [row, version] : newest_) EXPECT_EQ(host(row), version) << "row " << row << " on the host";
   }
 
  private:
@@ -122,42 +122,42 @@ class Machine {
     std::int64_t step, row, slot;
   };
 
-  std::int64_t& home(std::int64_t row) { return home_[static_cast<std::size_t>(row)]; }
+  std::int64_t& host(std::int64_t row) { return host_[static_cast<std::size_t>(row)]; }
 
   // All write-backs up to the step's, in order: what lies in the slots then.
   void write_back(std::int64_t step) {
     while (!left_.empty() && left_.front().step <= step) {
-      home(left_.front().row) = memory_.at(left_.front().slot);
+      host(left_.front().row) = memory_.at(left_.front().slot);
       left_.pop_front();
     }
   }
 
   // Rows that leave the cache with the step, from slots of the write-back buffer that its own rows do not need.
   void put_out(std::int64_t step, const StepPlan& plan) {
-    EXPECT_EQ(plan.evicted.size(), setting_.evicts_in_flight && setting_.policy ? plan.rows.size() : 0);
+    EXPECT_EQ(plan.evicted.size(), setting_.evicts_to_buffer && setting_.policy ? plan.rows.size() : 0);
     for (std::size_t i = 0; i < plan.evicted.size(); ++i) {
       if (plan.evicted[i] < 0) continue;
       EXPECT_LT(plan.target[i], setting_.slots);
-      const std::int64_t slot = first_in_flight(step) + static_cast<std::int64_t>(i);
+      const std::int64_t slot = first_buffer_slot(step) + static_cast<std::int64_t>(i);
       memory_[slot] = memory_.at(plan.target[i]);
       left_.push_back({step, plan.evicted[i], slot});
       ++evicted_;
     }
   }
 
-  std::int64_t first_in_flight(std::int64_t step) {
+  std::int64_t first_buffer_slot(std::int64_t step) {
     std::int64_t first;
-    std::memcpy(&first, port_.plan_cell(step).data() + port_.plan_fields().first_in_flight, sizeof(first));
-    EXPECT_EQ(first, setting_.slots + 1 + step % kInFlight * setting_.max_rows);
+    std::memcpy(&first, port_.plan_cell(step).data() + port_.plan_fields().first_buffer_slot, sizeof(first));
+    EXPECT_EQ(first, setting_.slots + 1 + step % kBufferSteps * setting_.max_rows);
     return first;
   }
 
   // After all write-backs but the last step's.
   void serve_write_backs(std::int64_t step) {
     for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
-      EXPECT_FALSE(setting_.evicts_in_flight);
+      EXPECT_FALSE(setting_.evicts_to_buffer);
       write_back(step - 2);
-      for (const WriteBack& request : requests) home(request.row) = memory_.at(request.slot);
+      for (const WriteBack& request : requests) host(request.row) = memory_.at(request.slot);
       port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
     }
   }
@@ -185,7 +185,7 @@ class Machine {
   const Setting setting_;
   std::mt19937_64 random_;
   std::int64_t steps_ = 0, stayed_ = 0, written_back_ = 0, evicted_ = 0;  // all but the first: rows, of all steps
-  std::vector<std::int64_t> home_;                       // versions of host rows
+  std::vector<std::int64_t> host_;                       // versions of host rows
   std::map<std::int64_t, std::int64_t> memory_, newest_;  // versions by slot; the true ones by row
   std::deque<Left> left_;                                // on their way, in order
 };
@@ -205,9 +205,9 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   config.planner_threads = setting.threads;
   config.horizon = setting.horizon;
   config.keeps_reused = setting.keeps_reused;
-  config.evicts_in_flight = setting.evicts_in_flight;
+  config.evicts_to_buffer = setting.evicts_to_buffer;
   config.mode = FlushMode::kDirect;
-  config.in_flight_steps = kInFlight;
+  config.write_back_steps = kBufferSteps;
   config.layout = layout;
   config.rows = setting.rows;
   config.host_rows = table.data();
@@ -229,11 +229,11 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   }
   for (Machine& machine : machines) machine.drain();
   const std::int64_t sent = engine.statistics().ranks[0].write_backs_sent;
-  EXPECT_EQ(setting.evicts_in_flight ? sent : 0, machines[0].evicted());
+  EXPECT_EQ(setting.evicts_to_buffer ? sent : 0, machines[0].evicted());
   return {machines[0].stayed(), machines[0].written_back(), machines[0].evicted()};
 }
 
-TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
+TEST(WriteBackBuffer, EveryStepReadsTheNewestValues) {
   std::int64_t evicted = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Setting setting = random_setting(seed);
@@ -244,18 +244,18 @@ TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
 }
 
 // Of a policy in parts, by threads.
-TEST(InFlightSlots, RowsThatLargeCachesPutOutLeaveWithTheStep) {
+TEST(WriteBackBuffer, RowsThatLargeCachesPutOutLeaveWithTheStep) {
   Setting setting;
   setting.rows = 9000;
   setting.max_rows = 5000;
   setting.slots = 1000;
-  setting.evicts_in_flight = true;
+  setting.evicts_to_buffer = true;
   setting.threads = 3;
   setting.policy = make_lfu_policy(setting.rows, setting.slots, 4);
   EXPECT_GT(train(setting, random_steps(setting, 5), 5).evicted, 1000);
 }
 
-TEST(InFlightSlots, RowsThatThreadsLookUp) {
+TEST(WriteBackBuffer, RowsThatThreadsLookUp) {
   Setting setting;
   setting.rows = 9000;
   setting.max_rows = 5000;
@@ -274,7 +274,7 @@ TEST(InFlightSlots, RowsThatThreadsLookUp) {
 }
 
 // A value stays if one of the next steps uses its row, as many as there are slots for, and as are seen: by a plain count.
-TEST(InFlightSlots, ValuesStayUntilTheirRowIsUsedAgain) {
+TEST(WriteBackBuffer, ValuesStayUntilTheirRowIsUsedAgain) {
   for (const int horizon : {0, 1, 2, 3, 5}) {
     Setting setting;
     setting.slots = 0;
@@ -286,7 +286,7 @@ TEST(InFlightSlots, ValuesStayUntilTheirRowIsUsedAgain) {
     for (std::size_t step = 0; step < steps.size(); ++step)
       for (const std::int64_t row : steps[step]) {
         bool again = false;
-        for (std::size_t next = step + 1; next < steps.size() && next <= step + std::min(horizon, kInFlight); ++next)
+        for (std::size_t next = step + 1; next < steps.size() && next <= step + std::min(horizon, kBufferSteps); ++next)
           again |= std::ranges::count(steps[next], row) > 0;
         ++(again ? expected.stayed : expected.written_back);
       }
@@ -298,10 +298,10 @@ TEST(InFlightSlots, ValuesStayUntilTheirRowIsUsedAgain) {
 }
 
 // They would be of no use: a value that goes through staging is not the rank's any more.
-TEST(InFlightSlots, AreForReadsThatFollowStores) {
+TEST(WriteBackBuffer, AreForReadsThatFollowStores) {
   std::vector<float> table(static_cast<std::size_t>(10 * RowLayout::for_dim(1).stride));
   EngineConfig config;
-  config.in_flight_steps = kInFlight;
+  config.write_back_steps = kBufferSteps;
   config.layout = RowLayout::for_dim(1);
   config.rows = 10;
   config.host_rows = table.data();
@@ -313,12 +313,12 @@ TEST(InFlightSlots, AreForReadsThatFollowStores) {
   const StepPlan plan = engine.port(0).plan(0);
   EXPECT_EQ(plan.leave[0], RowDestination::kValue);
   EXPECT_EQ(plan.source[1], kFromHost);
-  config.in_flight_steps = -1;
+  config.write_back_steps = -1;
   EXPECT_THROW(Engine{config}, std::invalid_argument);
-  config.in_flight_steps = kInFlight;
+  config.write_back_steps = kBufferSteps;
   config.horizon = config.lookahead;
   EXPECT_THROW(Engine{config}, std::invalid_argument);
 }
 
 }  // namespace
-}  // namespace frugal::testing::in_flight_slots
+}  // namespace frugal::testing::write_back_buffer

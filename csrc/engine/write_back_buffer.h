@@ -18,10 +18,10 @@
 
 namespace frugal {
 
-class InFlightSlots {
+class WriteBackBuffer {
  public:
   // Slots [first_slot, first_slot + steps * max_rows); steps may be 0.
-  InFlightSlots(std::int64_t first_slot, std::int64_t max_rows, std::int64_t steps)
+  WriteBackBuffer(std::int64_t first_slot, std::int64_t max_rows, std::int64_t steps)
       : first_slot_(static_cast<std::int32_t>(first_slot)),
         max_rows_(max_rows),
         slots_(static_cast<std::uint32_t>(steps * max_rows)),
@@ -55,7 +55,7 @@ class InFlightSlots {
     std::int64_t* const row_in_slot = row_in_slot_.data() + (first - first_slot_);
     for (std::int64_t i = begin; i < end; ++i) {
       const bool leaves = leave[i] == RowDestination::kHostRow;
-      if (leaves) leave[i] = upcoming.has(rows[i], step) ? RowDestination::kCache : RowDestination::kInFlight;
+      if (leaves) leave[i] = upcoming.has(rows[i], step) ? RowDestination::kCache : RowDestination::kWriteBackBuffer;
       target[i] = leaves ? first + i : target[i];
       row_in_slot[i] = leaves ? rows[i] : row_in_slot[i];
     }
