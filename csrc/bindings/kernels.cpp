@@ -180,18 +180,18 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
           }};
 }
 
-PreparedKernel prepare_set_aside(const RowTable& table, const Vector<std::int64_t>& target,
+PreparedKernel prepare_stage_evicted(const RowTable& table, const Vector<std::int64_t>& target,
                                  const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_buffer_slot) {
   const RowMemory memory = table.memory;
   const RowEvictions evictions = evictions_of(evicted, first_buffer_slot, target.size());
   const auto most = static_cast<std::int64_t>(target.size());
   if (table.is_cuda)
     return {most, [=, to = target.data()](std::int64_t count, std::uintptr_t stream) {
-              cuda::set_aside(memory, evictions, to, count, {stream});
+              cuda::stage_evicted(memory, evictions, to, count, {stream});
             }};
   return {most, [=, to = target.data(), extent = table.extent](std::int64_t count, std::uintptr_t) {
             check_evictions(extent, evictions, to, count);
-            cpu::set_aside(memory, evictions, to, count);
+            cpu::stage_evicted(memory, evictions, to, count);
           }};
 }
 
@@ -277,7 +277,7 @@ void bind(nb::module_& module) {
              "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
              "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_buffer_slot (1,) int64: "
              "with them goes row evicted[u], unless that is -1, from slot first_buffer_slot[0] + u.");
-  module.def("prepare_set_aside", &prepare_set_aside, "table"_a, "target"_a, "evicted"_a, "first_buffer_slot"_a,
+  module.def("prepare_stage_evicted", &prepare_stage_evicted, "table"_a, "target"_a, "evicted"_a, "first_buffer_slot"_a,
              nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
              "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_buffer_slot[0] + u. "
              "target and evicted (U,) int64, first_buffer_slot (1,) int64. Runs where the cache lies.");

@@ -466,9 +466,9 @@ void Planner::admit_candidates(Share& share) {
   }
   std::size_t in = 0, out = 0;  // of those admitted: how many are in their slots, and have evicted
   const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
-    for (; in + behind < admitted.size(); ++in) take_in(share, admitted[in]);
+    for (; in + behind < admitted.size(); ++in) admit(share, admitted[in]);
     for (; out + behind < in; ++out)  // no row is admitted and evicted by one step
-      if (admitted[out].evicted != kNoRow) put_out(admitted[out]);
+      if (admitted[out].evicted != kNoRow) evict(admitted[out]);
   };
   for (std::size_t c = 0; c < std::min(kPrefetch, candidates.size()); ++c) prefetch_candidate(candidates[c]);
   for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -495,7 +495,7 @@ void Planner::prefetch_candidate(const User& user) {
   mine.cache->prefetch(mine.rows[user.index]);
 }
 
-void Planner::take_in(Share& share, Admitted& admitted) {
+void Planner::admit(Share& share, Admitted& admitted) {
   const auto& [user, place, evicted] = admitted;
   Slot& slot = slots_[static_cast<std::size_t>(place)];
   const Part& mine = part(user.rank);
@@ -511,7 +511,7 @@ void Planner::take_in(Share& share, Admitted& admitted) {
 
 // Its value is written back with this step, from the slot of the write-back buffer that belongs to the row which took
 // its place; or its write-back changes the host row with this step: that row lends it its entry.
-void Planner::put_out(const Admitted& admitted) {
+void Planner::evict(const Admitted& admitted) {
   if (shape_.evicts_to_buffer) {
     cells_.place(admitted.evicted) = buffer_.first_slot(step_) + static_cast<std::int32_t>(admitted.user.index);
     return;

@@ -129,8 +129,8 @@ class Planner {
   std::int32_t changed_place(const User& user) const FRUGAL_REQUIRES(thread_);
   void admit_candidates(Share& share) FRUGAL_REQUIRES(thread_);
   void prefetch_candidate(const User& user) FRUGAL_REQUIRES(thread_);
-  void take_in(Share& share, Admitted& admitted) FRUGAL_REQUIRES(thread_);
-  void put_out(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
+  void admit(Share& share, Admitted& admitted) FRUGAL_REQUIRES(thread_);
+  void evict(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
   void write_back(Share& share, std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
   void request_write_backs() FRUGAL_REQUIRES(thread_);
   void request(std::span<const Leaving> leaving) FRUGAL_REQUIRES(thread_);

@@ -126,13 +126,13 @@ class Study:
         return trial
 
     def report(self, trial, number: int, value: float) -> bool:
-        """Take in a trial's validation, its number-th from 1; returns whether the trial is not worth going on with."""
+        """Use a trial's validation, its number-th from 1; returns whether the trial is not worth going on with."""
         trial.report(value, number)
         return bool(trial.should_prune())
 
     def end(self, trial, state: str, validations: List[Tuple[int, float]], seconds: float,
             failed: Optional[str] = None) -> Tried:
-        """Take in how a trial has ended; state as in Tried. A failed one counts as the worst, so that it is not tried
+        """Record how a trial has ended; state as in Tried. A failed one counts as the worst, so that it is not tried
         again."""
         states = self._optuna.trial.TrialState
         for name, value in (("validations", validations), ("seconds", seconds), ("failed", failed)):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from .._native import prepare_prefetch, prepare_write_back, prepare_set_aside, write_back_evicted
+from .._native import prepare_prefetch, prepare_write_back, prepare_stage_evicted, write_back_evicted
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import SMALL_TABLE, FlushConfig
@@ -189,7 +189,7 @@ class DirectWriteRows(EngineRows):
         if plan.evicted is None:
             return gather
         # After the gather, which still reads the old values of the write-back buffer.
-        return [*gather, prepare_set_aside(self.row_table, plan.target, plan.evicted, plan.first_buffer_slot)]
+        return [*gather, prepare_stage_evicted(self.row_table, plan.target, plan.evicted, plan.first_buffer_slot)]
 
     def _publish(self, plan):
         return ()  # the write-back does it

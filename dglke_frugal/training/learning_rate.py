@@ -19,14 +19,14 @@ class LearningRate:
         self._waited = 0  # validations since the best one, or since the rate has last been lowered for them
 
     def trained(self, steps: int) -> bool:
-        """Take in that so many steps are done; returns whether the rate has been lowered."""
+        """Count steps that are done; returns whether the rate has been lowered."""
         lowered = steps in self._decay_at
         if lowered:
             self.now *= self._factor
         return lowered
 
     def validated(self, better: bool) -> bool:
-        """Take in a validation; returns whether the rate has been lowered. better: than all before."""
+        """Use a validation; returns whether the rate has been lowered. better: than all before."""
         self._waited = 0 if better else self._waited + 1
         if not self.patience or self._waited < self.patience:
             return False

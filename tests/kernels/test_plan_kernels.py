@@ -5,7 +5,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal._native import (
-    RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_set_aside, segment_sums, write_back_evicted,
+    RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_stage_evicted, segment_sums, write_back_evicted,
 )
 from dglke_frugal.store.plan_kernels import (
     FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
@@ -179,7 +179,7 @@ def test_rows_that_a_step_evicts_are_written_back_with_it(machine, dim):
     device_cache, device_target, device_evicted = machine.put(cache), machine.put(target), machine.put(evicted)
     first = machine.put(np.array([used]))
     addressed = RowTable(dim, machine.shared(table), device_cache)
-    prepare_set_aside(addressed, device_target, device_evicted, first)(used, machine.stream)
+    prepare_stage_evicted(addressed, device_target, device_evicted, first)(used, machine.stream)
     np.testing.assert_array_equal(machine.get(device_cache), expected)
     prepare_write_back(addressed, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
                    first_buffer_slot=first)(used, machine.stream)
@@ -187,19 +187,19 @@ def test_rows_that_a_step_evicts_are_written_back_with_it(machine, dim):
     np.testing.assert_array_equal(table.records, host)
 
 
-def test_rows_put_out_to_nowhere_are_refused():
+def test_rows_evicted_to_nowhere_are_refused():
     table = random_table(7, np.random.default_rng(0))
     cache, ids = np.zeros((4, table.stride), np.float32), np.array([0, 1])
     addressed = RowTable(7, table.records, cache)
     for target, evicted, first, sentence in (([4, 0], [5, -1], 2, "evicts"), ([0, 1], [-1, 5], 3, "aside")):
         with pytest.raises(IndexError, match=f"row .*{sentence}"):
-            prepare_set_aside(addressed, np.array(target), np.array(evicted), np.array([first]))(2)
+            prepare_stage_evicted(addressed, np.array(target), np.array(evicted), np.array([first]))(2)
     for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):
         with pytest.raises(IndexError, match=sentence):
             prepare_write_back(addressed, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
                            first_buffer_slot=np.array([first]))(2)
     with pytest.raises(ValueError, match="an evicted row"):
-        prepare_set_aside(addressed, ids, ids[:1], np.array([2]))
+        prepare_stage_evicted(addressed, ids, ids[:1], np.array([2]))
     assert (cache == 0).all()
 
 

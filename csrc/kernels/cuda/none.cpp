@@ -15,7 +15,7 @@ namespace frugal::cuda {
 
 void gather(const RowMemory&, const RowReads&, float*, const Launch&) { refuse_cuda(); }
 void write_back_rows(const RowMemory&, const RowWriteBacks&, const Launch&, const Publication&) { refuse_cuda(); }
-void set_aside(const RowMemory&, const RowEvictions&, const std::int64_t*, std::int64_t, const Launch&) {
+void stage_evicted(const RowMemory&, const RowEvictions&, const std::int64_t*, std::int64_t, const Launch&) {
   refuse_cuda();
 }
 void write_back_evicted(const RowMemory&, const WriteBack*, std::int64_t, const Launch&) { refuse_cuda(); }

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // `lanes` threads per row.
 __global__ void __launch_bounds__(kThreads)
-    set_aside_kernel(RowMemory memory, RowEvictions evictions, const std::int64_t* target, std::int64_t count, int lanes) {
+    stage_evicted_kernel(RowMemory memory, RowEvictions evictions, const std::int64_t* target, std::int64_t count, int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; u < count;
@@ -132,11 +132,11 @@ void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, 
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(write_backs.count) + " rows");
 }
 
-void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
+void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
                const Launch& launch) {
   if (count == 0) return;
   const int lanes = lanes_of(memory);
-  set_aside_kernel<<<blocks_for(count, lanes, kAllBlocks), kThreads, 0, stream_of(launch)>>>(memory, evictions, target,
+  stage_evicted_kernel<<<blocks_for(count, lanes, kAllBlocks), kThreads, 0, stream_of(launch)>>>(memory, evictions, target,
                                                                                        count, lanes);
   cuda_check(cudaGetLastError(), "launching the eviction of some of " + std::to_string(count) + " rows");
 }

@@ -51,7 +51,7 @@ struct Publication {
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
 void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, const Launch& launch,
                  const Publication& publication = {});
-void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
+void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
                const Launch& launch);
 void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 

@@ -73,10 +73,10 @@ TEST(EmulatedWriteBacks, TakeWithThemWhatTheStepPutsOut) {
         for (std::int64_t i = 0; evicted[u] >= 0 && i < stride; ++i)
           expected[(count + u) * stride + i] = slots[target[u] * stride + i];
       RowMemory memory{dim, stride, table.data(), aside.data()};
-      cuda::set_aside(memory, evictions, target.data(), count, {});
+      cuda::stage_evicted(memory, evictions, target.data(), count, {});
       ASSERT_EQ(aside, expected) << dim << " floats, " << count << " rows";
       aside = slots;
-      cpu::set_aside(memory, evictions, target.data(), count);
+      cpu::stage_evicted(memory, evictions, target.data(), count);
       ASSERT_EQ(aside, expected);
       const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, RowDestination::kWriteBackBuffer, evictions};
       std::vector<float> host = table;

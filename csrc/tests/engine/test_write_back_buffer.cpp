@@ -92,7 +92,7 @@ class Machine {
     for (std::size_t i = 0; i < rows.size(); ++i)
       EXPECT_EQ(plan.source[i] == kFromHost ? host(rows[i]) : memory_.at(plan.source[i]), newest_[rows[i]])
           << "row " << rows[i] << " in step " << step;
-    put_out(step, plan);
+    evict(step, plan);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       memory_[plan.target[i]] = newest_[rows[i]] = step + 1;
       if (plan.leave[i] == RowDestination::kWriteBackBuffer) {
@@ -133,7 +133,7 @@ class Machine {
   }
 
   // Rows that leave the cache with the step, from slots of the write-back buffer that its own rows do not need.
-  void put_out(std::int64_t step, const StepPlan& plan) {
+  void evict(std::int64_t step, const StepPlan& plan) {
     EXPECT_EQ(plan.evicted.size(), setting_.evicts_to_buffer && setting_.policy ? plan.rows.size() : 0);
     for (std::size_t i = 0; i < plan.evicted.size(); ++i) {
       if (plan.evicted[i] < 0) continue;
@@ -244,7 +244,7 @@ TEST(WriteBackBuffer, EveryStepReadsTheNewestValues) {
 }
 
 // Of a policy in parts, by threads.
-TEST(WriteBackBuffer, RowsThatLargeCachesPutOutLeaveWithTheStep) {
+TEST(WriteBackBuffer, RowsThatLargeCachesEvictAreWrittenBackWithTheStep) {
   Setting setting;
   setting.rows = 9000;
   setting.max_rows = 5000;

@@ -147,7 +147,7 @@ class _ShapedStep:
             replicas = [each for each in of_tables if each[0].replicated]
             others = [each for each in of_tables if not each[0].replicated and each[2] is not None]
 
-            def put_out():
+            def send_sums():
                 for rows, plan, *rest in replicas:
                     rows.update(plan, *rest)
 
@@ -157,7 +157,7 @@ class _ShapedStep:
 
             branch = self._device.branch() if replicas else None
             if branch:  # sums of replicas are exchanged with other ranks while other tables are updated
-                branch.run(put_out)
+                branch.run(send_sums)
             updates = [rows.update(plan, *rest) for rows, plan, *rest in others]
             if updates:
                 update_tables(updates, self._learning_rate, self._device.stream)
