@@ -94,7 +94,7 @@ def work(options: Dict[str, Any]) -> None:
         tables.drain()
         spent = {name: seconds - before[0][name] for name, seconds in loop.seconds.items()}
         total = sum(spent.values())
-        group.meet()
+        group.barrier()
         sent = {name: size / steps for name, size in blocks.items()}
         print(json.dumps({
             "bytes_per_step": (bytes_sent - before[1]) / options["steps"], "step_seconds": total / options["steps"],

@@ -58,7 +58,7 @@ BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer"
            "rows_meet_no_peer": [*CACHED, "--peer", "off"],
            "rows_meet_uncached_no_peer": [*UNCACHED, "--peer", "off"]}
 FB15K_COLUMNS = ("columns", "columns_on_device")
-MEETING_NO_PEER = ("rows_meet_no_peer", "rows_meet_uncached_no_peer")
+SYNCHRONISED_NO_PEER = ("rows_meet_no_peer", "rows_meet_uncached_no_peer")
 INTERVALS = 5  # of a run; the first one does not count
 LIMIT_SECONDS = 240
 LARGE_TRIPLES = 2_000_000
@@ -117,7 +117,7 @@ COMPARED = [
     ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
     ("transr", "models", ("TransR_rows",), ("TransR_one",)),
     ("20m", "large", ("columns",), ("one",)),
-    ("20m_no_peer", "large", ("columns_no_peer", *MEETING_NO_PEER), ("one",)),
+    ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
     ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
     ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
     ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
@@ -142,7 +142,7 @@ def ratios(report, counts):
     if 2 in counts:
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
-        p2f = of((*MEETING_NO_PEER, "rows_no_peer"), 2)
+        p2f = of((*SYNCHRONISED_NO_PEER, "rows_no_peer"), 2)
         found["p2f_over_sync_two_gpus"] = over(large, p2f, ("rows_sync_no_peer_2",))
         best = max((large.get(name, {}) for name in p2f), key=lambda leg: leg.get("triples_per_second") or 0)
         found["stall_share_two_gpus"] = best.get("stall_share")

@@ -531,7 +531,7 @@ class TrainConfig:
         return self.store.flush_threads or by_cores
 
     @property
-    def meets(self) -> bool:
+    def in_step_sync(self) -> bool:
         """Whether the GPUs of ranks that train by rows synchronise in each step, so that none waits for flush threads."""
         return _ranks_by_rows(self) and self.flush == "direct"
 

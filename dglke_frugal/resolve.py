@@ -106,7 +106,7 @@ def resolve_workers(config: TrainConfig) -> Tuple[TrainConfig, Reasons]:
         chosen, reasons["parallel"] = _parallel(config)
         rel_part = device.rel_part and chosen == "rows"
         config = replace(config, device=replace(device, parallel=chosen, rel_part=rel_part))
-    if config.store.flush == "direct" and config.meets and config.model.in_halves:
+    if config.store.flush == "direct" and config.in_step_sync and config.model.in_halves:
         raise InputError(f"--flush direct does not go with --row_dtype {config.model.row_dtype} on several GPUs that "
                          "train by rows; use --flush p2f")
     return config, reasons
@@ -167,7 +167,7 @@ def _parallel(config: TrainConfig) -> Tuple[str, str]:
     way = "over peer access" if reached else "through host memory"
     unused = ", and all relations, so that --rel_part has nothing to divide" if device.rel_part else ""
     return "dims", (f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns{unused}, scores "
-                    f"meet {way}")
+                    f"are added {way}")
 
 
 def _with_cache(config: TrainConfig, graph: GraphSize) -> Tuple[TrainConfig, Dict[str, str]]:
@@ -211,7 +211,7 @@ def _why_flush(config: TrainConfig) -> str:
 
 def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[Dict[str, Any], str]:
     """(options of the store, why)."""
-    if config.meets:
+    if config.in_step_sync:
         return {"cache_ratio": 0.0}, "GPUs by rows hand rows on in each step, and cache none"
     if room is None:
         unknown = config.device.gpu[0] >= 0 and config.device.ranks == 1

@@ -41,9 +41,9 @@ void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintp
     return;
   }
   check_room(exchange.host(), gathered);
-  cuda::meet(exchange.device(), stream);
+  cuda::barrier(exchange.device(), stream);
   cuda::put_arrays(exchange.device(), gathered, stream);
-  cuda::meet(exchange.device(), stream);
+  cuda::barrier(exchange.device(), stream);
   cuda::take_arrays(exchange.device(), gathered, stream);
 }
 
@@ -106,7 +106,7 @@ void bind(nb::module_& module) {
           "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
-      .def("meet", [](Exchange& self, std::uintptr_t stream) { cuda::meet(self.device(), stream); }, "stream"_a,
+      .def("barrier", [](Exchange& self, std::uintptr_t stream) { cuda::barrier(self.device(), stream); }, "stream"_a,
            "Enqueue a barrier of devices: later work on the stream reads what all ranks have written before theirs.")
       .def_prop_ro(
           "squares",

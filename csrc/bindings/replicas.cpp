@@ -72,7 +72,7 @@ class Replica {
       return cuda::apply_sums(exchange_.device(), part_, records.data(), stride, learning_rate, stream);
     if (!host().await()) return;
     std::vector<const float*> of_ranks;
-    for (int rank = 0; rank < host().ranks(); ++rank) of_ranks.push_back(host().met_part(rank));
+    for (int rank = 0; rank < host().ranks(); ++rank) of_ranks.push_back(host().part_of(rank));
     cpu::apply_sums(part_, of_ranks, records.data(), stride, learning_rate);
   }
 
@@ -98,10 +98,10 @@ class SharedTable {
 
   HostExchange& host() { return exchange_.host(); }
 
-  void meet(bool is_cuda, std::uintptr_t stream) {
+  void barrier(bool is_cuda, std::uintptr_t stream) {
     const nb::gil_scoped_release release;
-    if (is_cuda) return cuda::meet(exchange_.device(), stream);
-    met_ = host().meet();
+    if (is_cuda) return cuda::barrier(exchange_.device(), stream);
+    complete_ = host().barrier();
   }
 
   void put(const PlannedRows& planned, const std::vector<Vector<std::int32_t>>& offsets, std::uintptr_t stream) {
@@ -128,7 +128,7 @@ class SharedTable {
     const bool is_cuda = on_cuda(records);
     const nb::gil_scoped_release release;
     if (is_cuda) return cuda::apply_shared(exchange_.device(), part_, rows, memory, learning_rate, stream);
-    if (!met_) return;
+    if (!complete_) return;
     std::vector<const std::int32_t*> of_ranks;
     for (int rank = 0; rank < host().ranks(); ++rank)
       of_ranks.push_back(reinterpret_cast<const std::int32_t*>(host().part(ExchangeRegion::kScores, rank)));
@@ -147,7 +147,7 @@ class SharedTable {
   Exchange& exchange_;
   const SharedPart part_;
   const std::vector<Floats> staging_;
-  bool met_ = true;
+  bool complete_ = true;
 };
 
 }  // namespace
@@ -168,7 +168,7 @@ void bind(nb::module_& module) {
       .def_static(
           "floats", [](std::int64_t rows, int entries) { return SharedPart{rows, entries}.floats(); }, "rows"_a,
           "entries"_a, "What a rank publishes in a step.")
-      .def("meet", &SharedTable::meet, "is_cuda"_a, "stream"_a = 0, "Wait for all ranks, or until one has failed.")
+      .def("barrier", &SharedTable::barrier, "is_cuda"_a, "stream"_a = 0, "Wait for all ranks, or until one has failed.")
       .def("put", &SharedTable::put, "planned"_a, "offsets"_a, "stream"_a = 0,
            "Publish where this rank's gradients of shared rows are. offsets: of each entry, (U + 1,) int32.")
       .def("apply", &SharedTable::apply, "planned"_a, "table"_a, "records"_a, "learning_rate"_a, "stream"_a = 0,

@@ -44,10 +44,10 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       horizon_(std::max(config.horizon, shape_.hands_over() ? 1 : 0)),
       parts_(static_cast<std::size_t>(shape_.plans)),
       buffer_(cache_slots(*segment_) + 1, shape_.max_rows, shape_.plans == 1 ? shape_.write_back_steps : 0),
-      recent_(cache_slots(*segment_), shape_.meets() ? shape_.plans : 0, shape_.max_rows, shape_.write_back_steps),
+      recent_(cache_slots(*segment_), shape_.in_step_sync() ? shape_.plans : 0, shape_.max_rows, shape_.write_back_steps),
       sharing_{RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows),
                RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows)} {
-  if (planner_threads(config) > 1 && (caching_ || shape_.meets()) && shape_.plans * shape_.max_rows >= 2 * kGrain)
+  if (planner_threads(config) > 1 && (caching_ || shape_.in_step_sync()) && shape_.plans * shape_.max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
   for (int r = 0; r < shape_.plans; ++r) {
@@ -66,7 +66,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
     shares_[s].parts = std::ssize(shares_);
   }
   if (shape_.keeps_reused) upcoming_ = UpcomingRows(config.rows);
-  if (caching_ || buffer_.any() || shape_.meets()) cells_ = RowCells(config.rows, counts ? shape_.plans : 0);
+  if (caching_ || buffer_.any() || shape_.in_step_sync()) cells_ = RowCells(config.rows, counts ? shape_.plans : 0);
   for (Part& mine : parts_) mine.counts.resize(static_cast<std::size_t>(counts ? shape_.max_rows : 0));
   bytes_ = bytes_of(shape_, slots, counts);
 }
@@ -76,11 +76,11 @@ Planner::~Planner() = default;
 std::int64_t Planner::bytes_of(const SegmentShape& shape, std::int64_t slots, bool counts) {
   const bool alone = shape.plans == 1;
   const std::int64_t write_back_steps = alone ? shape.write_back_steps * shape.max_rows : 0;
-  const bool knows_rows = slots > 0 || write_back_steps > 0 || shape.meets();
+  const bool knows_rows = slots > 0 || write_back_steps > 0 || shape.in_step_sync();
   return slots * static_cast<std::int64_t>(sizeof(Slot)) + WriteBackBuffer::bytes_of(write_back_steps) +
          (knows_rows ? RowCells::bytes_of(shape.rows, counts ? shape.plans : 0) : 0) +
          (shape.keeps_reused ? UpcomingRows::bytes_of(shape.rows) : 0) +
-         RecentChanges::bytes_of(shape.meets() ? shape.plans : 0, shape.max_rows);
+         RecentChanges::bytes_of(shape.in_step_sync() ? shape.plans : 0, shape.max_rows);
 }
 
 void Planner::run(const std::atomic<bool>& stopping) {
@@ -358,7 +358,7 @@ void Planner::visit_shared() {
       pull_back(shares_[0], row, place, users_);
     } else {
       miss(row);
-      if (shape_.meets()) cells_.place(row) = changed_place(users_[0]);
+      if (shape_.in_step_sync()) cells_.place(row) = changed_place(users_[0]);
     }
     send_gradients(row, users_);
   }
@@ -439,12 +439,12 @@ void Planner::pull_back(Share& share, std::int64_t row, std::int32_t place, std:
   slots_[static_cast<std::size_t>(place)] = {};
   part(rank).cache->release(row, place - part(rank).first_place);
   cells_.place(row) = changed_place(users[0]);
-  for (const User& user : users) part(user.rank).source[user.index] = shape_.meets() ? kFromHostLate : kFromHost;
+  for (const User& user : users) part(user.rank).source[user.index] = shape_.in_step_sync() ? kFromHostLate : kFromHost;
 }
 
 // Of a row that leaves the caches: that of the user's row among recent changes, if there are such.
 std::int32_t Planner::changed_place(const User& user) const {
-  return shape_.meets() ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index) : kFromHost;
+  return shape_.in_step_sync() ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index) : kFromHost;
 }
 
 // In whose cache the place is.
@@ -517,7 +517,7 @@ void Planner::evict(const Admitted& admitted) {
     return;
   }
   cells_.place(admitted.evicted) = changed_place(admitted.user);
-  if (shape_.meets()) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
+  if (shape_.in_step_sync()) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
 }
 
 // Behind the step's rows, for executors that take a plan as a whole.

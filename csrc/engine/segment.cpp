@@ -53,7 +53,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.lookahead = config.lookahead;
   shape.entries = config.entries;
   shape.mode = config.mode;
-  require(!shape.meets() || config.write_back_steps < kLateSteps,
+  require(!shape.in_step_sync() || config.write_back_steps < kLateSteps,
           "In-step synchronisation stores values into host rows after three steps at the latest.");
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
   shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
@@ -67,7 +67,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   // A drain looks at the plans of the last steps, too, whose values may have stayed in the write-back buffer.
   shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.write_back_steps : 0);
   shape.block_ring = 4 * shape.window;
-  const bool stages = !shape.reads_follow_stores() || shape.meets();
+  const bool stages = !shape.reads_follow_stores() || shape.in_step_sync();
   const std::int64_t default_floats = !stages ? 0 : 8 * shape.max_rows * config.layout.stride;
   const std::int64_t floats = config.staging_bytes ? config.staging_bytes / 4 : default_floats;
   shape.staging_floats = std::max<std::int64_t>(1, floats / config.layout.stride) * config.layout.stride;
@@ -78,7 +78,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
               "A cache policy has between 0 and 2^31 - 1 slots.");
       slots = std::max(slots, cache->slots());
     }
-  const std::int64_t more = (shape.meets() ? kLateSteps + 1 : shape.write_back_steps) * shape.max_rows;
+  const std::int64_t more = (shape.in_step_sync() ? kLateSteps + 1 : shape.write_back_steps) * shape.max_rows;
   require(shape.plans * (slots + 1 + more) <= std::numeric_limits<std::int32_t>::max(),
           "The caches and the write-back buffers have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a

@@ -34,7 +34,7 @@ struct SegmentShape {
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
   bool reads_follow_stores() const { return mode == FlushMode::kDirect; }
-  bool meets() const { return reads_follow_stores() && plans > 1; }
+  bool in_step_sync() const { return reads_follow_stores() && plans > 1; }
   // Whether a step must know which rows other ranks read in the next one.
   bool hands_over() const { return meets() && write_back_steps > 0; }
   bool same_steps() const { return plans < ranks; }

@@ -9,7 +9,7 @@
 
 namespace frugal {
 
-// Broken variants of the protocol; docs/p2f.md has the test of each, test_meeting_ranks.cpp that of the last two.
+// Broken variants of the protocol; docs/p2f.md has the test of each, test_synchronised_ranks.cpp that of the last two.
 enum class Mutation {
   kNone,
   kRandomOrder,  // not broken: any order of flushing is correct

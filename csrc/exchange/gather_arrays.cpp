@@ -15,22 +15,22 @@ void check_room(const HostExchange& exchange, std::span<const GatheredArray> arr
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays) {
   check_room(exchange, arrays);
   const int own = exchange.rank();
-  bool met = exchange.meet();
-  if (met) {
+  bool complete = exchange.barrier();
+  if (complete) {
     float* to = exchange.part(ExchangeRegion::kScores, own);
     for (const GatheredArray& array : arrays)
       to = std::copy_n(array.row(own), array.floats, to) + array.room() - array.floats;
-    met = exchange.meet();
+    complete = exchange.barrier();
   }
   for (int rank = 0; rank < exchange.ranks(); ++rank) {
     if (rank == own) continue;
     const float* from = exchange.part(ExchangeRegion::kScores, rank);
     for (const GatheredArray& array : arrays) {
-      std::copy_n(met ? from : array.row(own), array.floats, array.row(rank));
+      std::copy_n(complete ? from : array.row(own), array.floats, array.row(rank));
       from += array.room();
     }
   }
-  return met;
+  return complete;
 }
 
 }  // namespace frugal

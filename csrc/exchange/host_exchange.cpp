@@ -71,7 +71,7 @@ bool HostExchange::await(ExchangeRegion region) {
   return true;
 }
 
-bool HostExchange::meet(ExchangeRegion region) {
+bool HostExchange::barrier(ExchangeRegion region) {
   post();
   return await(region);
 }
@@ -95,7 +95,7 @@ void HostExchange::add_shares(float* values, std::int64_t rows, std::int64_t wid
   const std::int64_t count = rows * width + common;
   check(count, floats_.scores);
   std::copy_n(values, count, part(ExchangeRegion::kScores, rank_));
-  if (!meet(ExchangeRegion::kScores)) return;
+  if (!barrier(ExchangeRegion::kScores)) return;
   add_parts(ExchangeRegion::kScores, own.first * width, own.rows() * width, values + own.first * width);
   add_parts(ExchangeRegion::kScores, rows * width, common, values + rows * width);
 }
@@ -105,7 +105,7 @@ void HostExchange::gather_shares(float* records, std::int64_t rows, std::int64_t
   check(rows * width, floats_.weights);
   float* const shared = part(ExchangeRegion::kWeights, rank_);
   std::copy(records + own.first * width, records + own.end * width, shared + own.first * width);
-  if (!meet(ExchangeRegion::kWeights)) return;
+  if (!barrier(ExchangeRegion::kWeights)) return;
   std::copy(shared, shared + own.first * width, records);
   std::copy(shared + own.end * width, shared + rows * width, records + own.end * width);
 }
@@ -113,7 +113,7 @@ void HostExchange::gather_shares(float* records, std::int64_t rows, std::int64_t
 void HostExchange::average(float* values, std::int64_t count) {
   check(count, floats_.squares);
   std::copy_n(values, count, part(ExchangeRegion::kSquares, rank_));
-  if (!meet(ExchangeRegion::kSquares)) return;
+  if (!barrier(ExchangeRegion::kSquares)) return;
   add_parts(ExchangeRegion::kSquares, 0, count, values);
   for (std::int64_t i = 0; i < count; ++i) values[i] /= static_cast<float>(ranks_);
 }

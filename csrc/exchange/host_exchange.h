@@ -90,11 +90,11 @@ class HostExchange {
   float* next_part() { return part(turn(posted_), rank_); }
   void post();
   bool await() { return await(turn(posted_ - 1)); }
-  bool meet() {
+  bool barrier() {
     post();
     return await();
   }
-  float* met_part(int rank) { return part(turn(posted_ - 1), rank); }
+  float* part_of(int rank) { return part(turn(posted_ - 1), rank); }
 
   // Ends the waiting of all ranks, with the first sentence that anybody gives.
   void fail(const std::string& sentence);
@@ -106,7 +106,7 @@ class HostExchange {
   }
   bool failed() const;
   bool await(ExchangeRegion region);  // false if somebody has failed
-  bool meet(ExchangeRegion region);   // the same
+  bool barrier(ExchangeRegion region);   // the same
   void add_parts(ExchangeRegion region, std::int64_t first, std::int64_t count, float* to);
 
   ExchangeWords* words_;

@@ -7,7 +7,7 @@
 
 namespace frugal {
 
-// Addresses as this rank sees them. A device's kernels have the same two calls (cuda/meeting.cuh).
+// Addresses as this rank sees them. A device's kernels have the same two calls (cuda/barrier.cuh).
 struct RankWords {
   int rank, ranks;
   std::uint64_t* tell[kMostRanks];        // where this rank's number is read by each of the others

@@ -251,7 +251,7 @@ FRUGAL_LANES float common_value(Vec a) {
   return x[0];
 }
 // Lanes are one thread here; on a CUDA device they wait for each other.
-FRUGAL_LANES void meet_lanes() {}
+FRUGAL_LANES void sync_lanes() {}
 // The lanes folded in halves: always the same tree.
 #if defined(__AVX2__) && defined(__FMA__)
 FRUGAL_LANES float fold_sum(Vec a) {

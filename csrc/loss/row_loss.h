@@ -14,11 +14,11 @@ inline constexpr float kNoScore = -1e30f;
 #ifdef __CUDACC__
 inline constexpr int kVectorsAtOnce = 4, kRowTeams = 4;
 FRUGAL_LANES int row_team() { return threadIdx.x / kLanes % kRowTeams; }
-FRUGAL_LANES void meet_teams() { __syncthreads(); }
+FRUGAL_LANES void sync_teams() { __syncthreads(); }
 #else
 inline constexpr int kVectorsAtOnce = 1, kRowTeams = 1;
 FRUGAL_LANES int row_team() { return 0; }
-FRUGAL_LANES void meet_teams() {}
+FRUGAL_LANES void sync_teams() {}
 #endif
 
 struct LossVec {
@@ -82,7 +82,7 @@ FRUGAL_LANES Terms sum_vectors(std::int64_t vectors, float* row, [[maybe_unused]
     store(terms + v * kLanes, of.first);
     store(second + v * kLanes, of.second);
   });
-  meet_teams();
+  sync_teams();
 #pragma unroll 8
   for (std::int64_t v = 0; v < vectors; ++v) add(sums, Terms{load(terms + v * kLanes), load(second + v * kLanes)});
 #else
@@ -125,7 +125,7 @@ FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score
   Vec largest = load(scores) * temperature;
   for (std::int64_t v = 1; v < vectors; ++v) largest = max(largest, load(scores + v * kLanes) * temperature);
   const Vec top = broadcast(fold_max(largest));
-  meet_teams();  // everybody has seen the scores
+  sync_teams();  // everybody has seen the scores
   const auto term = [&](Vec& x) {
     const LossVec pair = l(zero - x);
     const Vec weight = exp(x * temperature - top);
@@ -148,7 +148,7 @@ FRUGAL_LANES RowLoss softmax_loss(float positive_score, float scale, std::int64_
   Vec largest = broadcast(positive_score);
   for (std::int64_t v = 0; v < vectors; ++v) largest = max(largest, load(scores + v * kLanes));
   const Vec top = broadcast(fold_max(largest));
-  meet_teams();  // everybody has seen the scores
+  sync_teams();  // everybody has seen the scores
   const auto term = [&](Vec& x) {
     x = exp(x - top);
     return Terms{x, x};

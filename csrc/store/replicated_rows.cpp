@@ -70,9 +70,9 @@ void ReplicatedRows::begin(std::int64_t step) {
 
 void ReplicatedRows::end() {
   put_part(exchange_.next_part());
-  if (!exchange_.meet()) throw EngineError(exchange_.sentence());
+  if (!exchange_.barrier()) throw EngineError(exchange_.sentence());
   std::vector<const float*> of_ranks;
-  for (int rank = 0; rank < exchange_.ranks(); ++rank) of_ranks.push_back(exchange_.met_part(rank));
+  for (int rank = 0; rank < exchange_.ranks(); ++rank) of_ranks.push_back(exchange_.part_of(rank));
   cpu::apply_sums(part_, of_ranks, replica_.data(), layout().stride, learning_rate_);
 }
 

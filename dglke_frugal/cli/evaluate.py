@@ -148,8 +148,8 @@ def main(argv):
         score_rule=own.score_rule or settings["score_rule"],
     )
     say_if_two_formulas(model.name, model.score_rule)
-    meets_lists = own.ogb or 0 < given["neg_sample_size_eval"] < len(model.entity)
-    if not meets_lists:  # which are ranked on the CPU
+    ranks_lists = own.ogb or 0 < given["neg_sample_size_eval"] < len(model.entity)
+    if not ranks_lists:  # which are ranked on the CPU
         model = on_device(model, given["gpu"])
     threads = given["num_proc"] * given["num_thread"]
     if threads > 1:

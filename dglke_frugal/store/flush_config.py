@@ -21,7 +21,7 @@ class FlushConfig:
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
     for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
     of every row, and all run the same steps by one plan (mode must be "direct"). mode: how new values reach host rows:
-    "direct" (the step on a device stores them there itself, and no gate waits; several ranks with other steps then synchronise in each step, see meeting_rows.py), "p2f" or "sync" (flush threads copy them there from staging, by next use, or all
+    "direct" (the step on a device stores them there itself, and no gate waits; several ranks with other steps then synchronise in each step, see synchronised_rows.py), "p2f" or "sync" (flush threads copy them there from staging, by next use, or all
     before the next step), "none" (one thread, in order, without caches). lookahead: steps that may be registered beyond
     the one that runs. slots: rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one
     rank alone; several ranks send gradients and need room for all that a step can send. keeps_reused: on a device, a
@@ -44,8 +44,8 @@ class FlushConfig:
     carried: bool = False
 
     @property
-    def meets(self) -> bool:
-        """Whether the ranks' devices synchronise in each step (meeting_rows.py), instead of waiting at gates."""
+    def in_step_sync(self) -> bool:
+        """Whether the ranks' devices synchronise in each step (synchronised_rows.py), instead of waiting at gates."""
         return self.mode == "direct" and self.ranks > 1 and not self.same_steps
 
 

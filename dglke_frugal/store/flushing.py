@@ -71,7 +71,7 @@ class ReplicaRows(RankRows):
     def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
                  device=None):
         """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or copies its device's replica to the host. replica: of sums; or on a device a Gathering."""
-        self.device, self._meeting = device, replica.exchange if isinstance(replica, Gathering) else replica
+        self.device, self._collective = device, replica.exchange if isinstance(replica, Gathering) else replica
         if device is None:
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
             self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
@@ -82,7 +82,7 @@ class ReplicaRows(RankRows):
             self.steps = rows(table, replica, device)
 
     def fail(self, sentence):
-        self._meeting.fail(sentence)
+        self._collective.fail(sentence)
 
 
 class PortRows(RankRows):
@@ -90,22 +90,22 @@ class PortRows(RankRows):
 
     def _make_steps(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None, exchange=None) -> None:
-        """exchange: of ranks that meet. Raises InputError where the device cannot read host memory in place."""
+        """exchange: of ranks that synchronise in each step. Raises InputError where the device cannot read host memory in place."""
         self._port, self.device = port, device
         if device is None:
             self.steps = rounded_rows(_native.CachedRows(table, port), rounding)
             return
         from .carried_rows import CarriedRows  # here, because they import torch
         from .engine_rows import DirectWriteRows, EngineRows
-        from .meeting_rows import MeetingRows
+        from .synchronised_rows import SynchronisedRows
 
         try:
             if config.carried:
                 self.steps = CarriedRows(table, port, config, device, rounding)
                 return
             device.register(table)
-            if config.meets:
-                self.steps = MeetingRows(table, port, config, device, exchange)
+            if config.in_step_sync:
+                self.steps = SynchronisedRows(table, port, config, device, exchange)
             else:
                 rows = DirectWriteRows if config.mode == "direct" else EngineRows
                 self.steps = rows(table, port, config, device, rounding)

@@ -19,10 +19,10 @@ class Replica(ResidentRows):
     The host table is the same for all ranks: they begin with what it holds, and rank 0 copies its replica to the host.
     """
 
-    def __init__(self, table: _native.HostTable, meeting: Union[_native.Replica, _native.Exchange], device: Device):
+    def __init__(self, table: _native.HostTable, collective: Union[_native.Replica, _native.Exchange], device: Device):
         """collective: of this rank with the others."""
         super().__init__(table, device)
-        self._meeting = meeting
+        self._collective = collective
 
     def end(self):
         super().end()
@@ -31,11 +31,11 @@ class Replica(ResidentRows):
     def drain(self):
         self.device.synchronize()
         self._check()  # or the table would get what no step has computed
-        if self._meeting.rank == 0:
+        if self._collective.rank == 0:
             super().drain()
 
     def _check(self) -> None:
-        sentence = self._meeting.sentence
+        sentence = self._collective.sentence
         if sentence:
             raise _native.EngineError(sentence)
 
@@ -52,10 +52,10 @@ class ReplicatedRows(Replica):
     def update(self, plan, records, entries, used=None):
         """Sends this rank's sums; `receive` applies them."""
         entries = [with_squares(entry, self.device.stream) for entry in entries]
-        self._meeting.send(plan.rows, used, entries, self.device.stream)
+        self._collective.send(plan.rows, used, entries, self.device.stream)
 
     def receive(self, plan, records, used, learning_rate):
-        self._meeting.receive(self.cache, learning_rate, self.device.stream)
+        self._collective.receive(self.cache, learning_rate, self.device.stream)
 
 
 class FactorRows(Replica):
@@ -77,6 +77,6 @@ class FactorRows(Replica):
         is behind a rank's own n is anything. All ranks give parts of the same shapes, but for n, in the same order."""
         arrays = [part.new_empty(self.ranks, self.most, *part.shape[1:]) for part in parts]
         for array, part in zip(arrays, parts):
-            array[self._meeting.rank, : len(part)] = part
-        self._meeting.gather([array.view(self.ranks, -1) for array in arrays], self.device.stream)
+            array[self._collective.rank, : len(part)] = part
+        self._collective.gather([array.view(self.ranks, -1) for array in arrays], self.device.stream)
         return [array.flatten(0, 1) for array in arrays]

@@ -6,7 +6,7 @@ import json
 
 import triton
 import triton.language as tl
-from full_softmax.meetings import EPSILON, RATE, Case
+from full_softmax.softmax_case import EPSILON, RATE, Case
 
 from dglke_frugal.store.device import HostDevice
 from dglke_frugal.training.full_softmax import (
@@ -46,7 +46,7 @@ def main():
             places = range(queries + 1)
             targets = (case.target, *(case.target.new_tensor(places[i : queries + i]) for i in (0, 1)), None, None)
             softmax = make(kind, TableShape(queries, rows, dim, len(case.batch)))
-            errors = case.errors(case.meet(softmax, targets), "sgd" if kind == "flash_sgd" else "adagrad")
+            errors = case.errors(case.apply(softmax, targets), "sgd" if kind == "flash_sgd" else "adagrad")
             found[f"{kind} {queries} {rows} {dim}"] = errors
     print(json.dumps(found))
 

@@ -1,7 +1,7 @@
 """The softmax over large tables of short rows, whose scores are never kept, against float64 formulas."""
 import pytest
 import torch
-from full_softmax.meetings import EPSILON, RATE, Case
+from full_softmax.softmax_case import EPSILON, RATE, Case
 
 from dglke_frugal.store.cuda_device import CudaDevice
 from dglke_frugal.training.full_softmax import flash_shape, flash_softmax
@@ -58,7 +58,7 @@ def test_against_float64(queries, rows, dim, monkeypatch):
         softmax = FlashSoftmax(CudaDevice(0), "tf32", TableShape(queries, rows, dim, len(case.batch)),
                                ("adagrad", RATE, EPSILON, None))
         torch.cuda.synchronize()  # the device's memory is filled on another stream
-        found.append(case.meet(softmax, (case.target,)))
+        found.append(case.apply(softmax, (case.target,)))
     torch.cuda.synchronize()
     for once, again in zip(*found):
         assert torch.equal(once, again)

@@ -135,13 +135,13 @@ def test_a_softmax_against_float64(on, queries, rows, dim, all_answers, size, mo
     if on == "cuda":
         torch.cuda.synchronize()
 
-    def meet():
+    def apply():
         softmax.begin(table, given[1])
         softmax.query.copy_(given[0])
-        of_query = softmax.meet(table, *given[2:], None, weight)
+        of_query = softmax.apply(table, *given[2:], None, weight)
         found.extend([softmax.end(given[1], sums), of_query])
 
-    device.submit(meet)
+    device.submit(apply)
     device.synchronize()
     np.testing.assert_allclose(found[0].item(), loss.item(), rtol=precision)
     for got, want in ((found[1], of_query), (sums[:5], of_rows[batch[:5]])):

@@ -73,7 +73,7 @@ def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
 
 
 @pytest.mark.parametrize("gpu_ranks, count", cases_on("queued", 3) + cases_on("cuda", 2, 3), indirect=["gpu_ranks"])
-def test_devices_that_meet_change_nothing(gpu_ranks, count):
+def test_devices_that_synchronise_in_each_step_change_nothing(gpu_ranks, count):
     """With delays, a validation, and a resumed run that waits at gates again."""
     expected = trained(gpu_ranks.run("--num_proc", count, "--max_step", STEPS)[0])
     given = ["--gpu", *[0] * count]

@@ -58,15 +58,15 @@ def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
     assert_same(arrays, expected[ranks])
 
 
-MEETING = {"mode": "direct"}
+IN_STEP_SYNC = {"mode": "direct"}
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 @pytest.mark.parametrize("flush, slots, delay", [
     ({"lookahead": 1}, 0, 0.0), ({"lookahead": 2}, 5, 0.002), ({"lookahead": 10, "policy": "lfu"}, 30, 0.0),
     ({"lookahead": 3}, 90, 0.001)], ids=str)
-def test_devices_that_meet_need_no_flush_threads(ranks, flush, slots, delay):
-    arrays, statistics = on_devices(step_config(), ranks, {**flush, **MEETING}, entity_slots=slots, delay=delay)
+def test_devices_that_synchronise_in_each_step_need_no_flush_threads(ranks, flush, slots, delay):
+    arrays, statistics = on_devices(step_config(), ranks, {**flush, **IN_STEP_SYNC}, entity_slots=slots, delay=delay)
     assert_same(arrays, run_oracle(step_config(), ranks))
     assert all(rank["gradients_sent"] > 0 and rank["gate_stall_nanoseconds"] == 0 for rank in statistics)
 
@@ -76,14 +76,14 @@ def test_devices_that_meet_need_no_flush_threads(ranks, flush, slots, delay):
 def test_streams_of_devices_that_meet(kinds, slots, policy):
     """As far ahead and as late as their waits allow. Each has to come as far as the other one waits for."""
     made = iter(kinds)
-    arrays, _ = trained_by_threads(step_config(), 2, {**MEETING, "lookahead": 15, "policy": policy}, entity_slots=slots,
+    arrays, _ = trained_by_threads(step_config(), 2, {**IN_STEP_SYNC, "lookahead": 15, "policy": policy}, entity_slots=slots,
                                    make_device=lambda: make_device(next(made)))
     assert_same(arrays, run_oracle(step_config(), 2))
 
 
 @pytest.mark.parametrize("model", ["DistMult", "ComplEx", "RotatE", "SimplE", "TransE_l1", "RESCAL", "TransR"])
 def test_every_model_with_devices_that_meet(model):
-    arrays, _ = on_devices(step_config(model), 2, MEETING, delay=0.001)
+    arrays, _ = on_devices(step_config(model), 2, IN_STEP_SYNC, delay=0.001)
     expected = run_oracle(step_config(model), 2)
     if model in KERNEL_MODELS:
         assert_same(arrays, expected)
@@ -100,12 +100,12 @@ def test_replicas_of_matrices_are_alike_however_ranks_are_timed(model, rule):
     """Rank 0 writes its own host table; so each takes a turn at being rank 0's device that is late."""
     config = step_config(model, rule)
     expected = run_oracle(config, 3)
-    first, _ = on_devices(config, 3, MEETING)
+    first, _ = on_devices(config, 3, IN_STEP_SYNC)
     for name, array in first.items():
         np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-4, err_msg=name)
-    for flush, slots, delay in (({**MEETING, "lookahead": 2}, 5, 0.002), ({"lookahead": 1}, 0, 0.001)):
+    for flush, slots, delay in (({**IN_STEP_SYNC, "lookahead": 2}, 5, 0.002), ({"lookahead": 1}, 0, 0.001)):
         assert_same(on_devices(config, 3, flush, entity_slots=slots, delay=delay)[0], first)
-    run = ThreadRanks(config, 3, MEETING, make_device=lambda: make_device("queued"))
+    run = ThreadRanks(config, 3, IN_STEP_SYNC, make_device=lambda: make_device("queued"))
     try:
         run.run()
         replicas = [[rows.steps.cache[: rows.rows].clone() for rows in stores.values() if rows.steps.replicated or
@@ -122,7 +122,7 @@ def test_replicas_of_matrices_are_alike_however_ranks_are_timed(model, rule):
 def test_ranks_whose_last_batches_differ_in_length(model, rule):
     """600 edges of 7 ranks, 16 at a time: the sixth batch of each direction has 5 or 6."""
     config, steps = step_config(model, rule), 14
-    run = ThreadRanks(config, 7, MEETING, make_device=lambda: make_device("queued"), negatives=1)
+    run = ThreadRanks(config, 7, IN_STEP_SYNC, make_device=lambda: make_device("queued"), negatives=1)
     try:
         run.run(steps)
         arrays = run.arrays()

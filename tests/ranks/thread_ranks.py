@@ -10,7 +10,7 @@ from dglke_frugal.models import RowDims, find_model
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.gathering import Gathering
 from dglke_frugal.store.half_embeddings import Rounding
-from dglke_frugal.store.meeting_rows import MeetingRows
+from dglke_frugal.store.synchronised_rows import SynchronisedRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.ranks.replicas import ENTRIES, FactorSize, ReplicaSize
 from dglke_frugal.training.step.make_step import make_step
@@ -79,10 +79,10 @@ class ThreadRanks:
                 continue
             exchanges = [None] * ranks
             if flush.get("mode") == "direct":
-                floats = MeetingRows.exchanged_floats(48)
+                floats = SynchronisedRows.exchanged_floats(48)
                 segment = shared_segment(ranks, floats, 1, 4)
                 exchanges = [_native.Exchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]
-            self.meetings = exchanges
+            self.collectives = exchanges
             rounding = None if element == "fp32" else Rounding(element, *NOISE)
             slots = min(len(values), entity_slots)
             hot = [random.permutation(len(values)) for _ in range(ranks)]
@@ -126,7 +126,7 @@ class ThreadRanks:
             self._train(rank, steps)
         except BaseException as error:
             self.errors.append(error)
-            for store in (*self.stores[rank].values(), *filter(None, self.meetings)):
+            for store in (*self.stores[rank].values(), *filter(None, self.collectives)):
                 store.fail(f"rank {rank}: {error}")
 
     def _train(self, rank, steps):

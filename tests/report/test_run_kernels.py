@@ -10,10 +10,10 @@ from benchmarks.run_kernels import ROOT, Seen, by_step, kernel_name, run
 
 
 def test_microseconds_of_a_step_are_sums_over_steps():
-    seen = [Seen("compare_kernel", 0.0, 4.0), Seen("update_kernel", 5.0, 2.0), Seen("meet_kernel", 7.0, 1.0),
-            Seen("compare_kernel", 10.0, 6.0), Seen("meet_kernel", 16.0, 2.0), Seen("update_kernel", 18.0, 4.0)]
+    seen = [Seen("compare_kernel", 0.0, 4.0), Seen("update_kernel", 5.0, 2.0), Seen("barrier_kernel", 7.0, 1.0),
+            Seen("compare_kernel", 10.0, 6.0), Seen("barrier_kernel", 16.0, 2.0), Seen("update_kernel", 18.0, 4.0)]
     assert by_step(seen) == {"steps": 2, "span_us": 11.0,
-                             "kernels": {"compare_kernel": 5.0, "update_kernel": 3.0, "meet_kernel": 1.5}}
+                             "kernels": {"compare_kernel": 5.0, "update_kernel": 3.0, "barrier_kernel": 1.5}}
 
 
 def test_what_trains_nothing_tells_nothing():
@@ -45,7 +45,7 @@ def test_each_rank_of_a_run_is_watched(tmp_path):
                  "--no_save_emb", "--save_path", str(tmp_path / "ckpts")], after=1.0, seconds=0.2)
     assert found["exit_code"] == 0 and len(found["processes"]) == 2
     for process in found["processes"]:
-        assert process["steps"] > 0 and {"update_kernel", "meet_kernel", "prepare_kernel"} <= process["kernels"].keys()
+        assert process["steps"] > 0 and {"update_kernel", "barrier_kernel", "prepare_kernel"} <= process["kernels"].keys()
 
 
 @pytest.mark.parametrize("signature, name", [

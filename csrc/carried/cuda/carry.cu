@@ -1,7 +1,7 @@
 #include "carried/cuda/carry.h"
 
 #include "device/cuda_check.h"
-#include "exchange/cuda/meeting.cuh"
+#include "exchange/cuda/barrier.cuh"
 #include "kernels/cuda/fetch.cuh"
 #include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/row_movement.cuh"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
-#include "exchange/cuda/meeting.cuh"
+#include "exchange/cuda/barrier.cuh"
 #include "kernels/cuda/last_block.cuh"
 
 namespace frugal::cuda {
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kThreads = 512, kBlocks = 64;
 
-__global__ void __launch_bounds__(kMostRanks) meet_kernel(const __grid_constant__ DeviceExchange x) {
-  meet(x, true);
+__global__ void __launch_bounds__(kMostRanks) barrier_kernel(const __grid_constant__ DeviceExchange x) {
+  barrier(x, true);
   part_ways(x);
 }
 
@@ -29,7 +29,7 @@ __device__ bool send(const DeviceExchange& x, std::int64_t words) {
 // All blocks must have room on the device at once.
 __global__ void __launch_bounds__(kThreads)
     average_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words, float4* to) {
-  if (!meet(x, send(x, words))) words = 0;
+  if (!barrier(x, send(x, words))) words = 0;
   const auto divisor = static_cast<float>(x.ranks);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
@@ -53,9 +53,9 @@ unsigned blocks_of(std::int64_t words) {
 
 }  // namespace
 
-void meet(const DeviceExchange& exchange, std::uintptr_t stream) {
-  meet_kernel<<<1, kMostRanks, 0, reinterpret_cast<cudaStream_t>(stream)>>>(exchange);
-  cuda_check(cudaGetLastError(), "launching a meeting of devices");
+void barrier(const DeviceExchange& exchange, std::uintptr_t stream) {
+  barrier_kernel<<<1, kMostRanks, 0, reinterpret_cast<cudaStream_t>(stream)>>>(exchange);
+  cuda_check(cudaGetLastError(), "launching a collective of devices");
 }
 
 void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream) {

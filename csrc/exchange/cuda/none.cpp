@@ -7,7 +7,7 @@ namespace frugal::cuda {
 
 bool reach_each_other(int, int) { return false; }
 
-void meet(const DeviceExchange&, std::uintptr_t) { refuse_cuda(); }
+void barrier(const DeviceExchange&, std::uintptr_t) { refuse_cuda(); }
 
 void average(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) { refuse_cuda(); }
 

@@ -56,7 +56,7 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
   x.posted = reinterpret_cast<std::uint64_t*>(here + kCounters);
   x.blocks_done = reinterpret_cast<unsigned*>(x.posted + 1);
   x.blocks_sent = x.blocks_done + 1;
-  x.met = x.posted + 2;
+  x.entered = x.posted + 2;
   x.near = !handles.empty();
   using enum ExchangeRegion;
   for (int each = 0; each < ranks; ++each) {

@@ -209,12 +209,12 @@ __device__ void store_slopes(float* row, int j, const float* x) {
 template <RowElement kElement, typename Slopes>
 __device__ void replace_scores(float* row, int columns, int written, Slopes slopes) {
   Scores next(row, columns, 0);
-  for (int begin = 0, meeting = 0; begin < written; begin += kStep) {
+  for (int begin = 0, next_wait = 0; begin < written; begin += kStep) {
     Scores now = next;
     next = Scores(row, columns, begin + kStep);
-    if (kElement != RowElement::kFloat32 && begin == meeting) {
+    if (kElement != RowElement::kFloat32 && begin == next_wait) {
       __syncthreads();
-      meeting = 2 * meeting + kStep;
+      next_wait = 2 * next_wait + kStep;
     }
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {

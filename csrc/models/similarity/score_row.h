@@ -14,13 +14,13 @@ FRUGAL_LANES QueryLoss score_row(const LossSpec& loss, const QueryRow& row) {
     x = S::score(row, v, x, slope);
     store(row.slope + v * kLanes, slope);
   });
-  meet_teams();  // what follows writes where others did
+  sync_teams();  // what follows writes where others did
   for (std::int64_t j = row.negatives; j < row.vectors * kLanes; ++j) row.values[j] = kNoScore;
   if (row.own >= 0) {
     row.values[row.own] = loss.genre == LossGenre::kSoftmax ? kNoScore : 0.0f;
     row.slope[row.own] = 0.0f;
   }
-  meet_teams();
+  sync_teams();
   const RowLoss result =
       row_loss(loss, row.positive_score, row.scale, row.negatives, row.vectors, row.values, row.terms);
   for_vectors(row.vectors, row.values,

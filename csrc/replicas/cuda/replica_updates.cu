@@ -4,7 +4,7 @@
 #include <string>
 
 #include "device/cuda_check.h"
-#include "exchange/cuda/meeting.cuh"
+#include "exchange/cuda/barrier.cuh"
 #include "kernels/cuda/last_block.cuh"
 #include "replicas/cuda/place_of.cuh"
 
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__
   __shared__ float ids[kFetched];
   const RankParts& parts = parts_of(x, next_number(x));
   const std::int64_t others = x.ranks - 1, of_rank = fetched_pieces(part);
-  const std::int64_t units = meet(x, false) ? others * of_rank : 0;
+  const std::int64_t units = barrier(x, false) ? others * of_rank : 0;
   const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     const auto other = static_cast<int>((x.rank + 1 + unit % others) % x.ranks);
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kThreads)
     apply_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part, float* rows, std::int64_t stride,
                  float negative_rate) {
   const RankParts& parts = parts_of(x, next_number(x));
-  const std::int64_t units = meet(x, false) ? x.ranks * part.rows : 0;
+  const std::int64_t units = barrier(x, false) ? x.ranks * part.rows : 0;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (std::int64_t unit = warp_number(); unit < units; unit += gridDim.x * kWarps) {
     const int rank = static_cast<int>(unit % x.ranks);

@@ -76,7 +76,7 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
             s.early_relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
   s.put(edge, s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
-  meet_lanes();
+  sync_lanes();
   const std::int64_t dim = s.model.entity_dim;
   if (Program::kSimilarity == Similarity::kL2) s.put(edge, s.query_square + edge, dot(rows.query, rows.query, dim));
   write_parts(s, rows.query, s.query + edge * s.stride);
@@ -206,7 +206,7 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
     facts.positive_loss = importance * positive.loss;
     facts.score_gradient = row.scale * positive.derivative;
   }
-  meet_teams();
+  sync_teams();
   for (std::int64_t j = 4 * threadIdx.x; j < stride; j += 4 * kThreads)
     s.give(s.weight + edge * stride + j, *reinterpret_cast<const float4*>(row.values + j));
   if (row_team() != 0) return;
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   const Facts& facts = s.facts[edge];
   Program::backward(s.model, rows.triple(), s.batch.corrupt_head, facts.memo, facts.score_gradient, rows.query,
                     {head, rows.relation_gradient, tail});
-  meet_lanes();
+  sync_lanes();
   if (s.own > 0) {
     float* leaf = s.batch.corrupt_head ? head : tail;
     const float* own = s.own_gradient + edge * s.stride;
@@ -320,8 +320,8 @@ void launch_gradients(const Step& s, cudaStream_t stream) {
 
 // A barrier of ranks; what has been written to host memory is fetched.
 template <typename OfOthers>
-void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
-  meet(exchange, reinterpret_cast<std::uintptr_t>(stream));
+void wait_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
+  barrier(exchange, reinterpret_cast<std::uintptr_t>(stream));
   if (exchange.near || exchange.ranks == 1) return;
   enqueue(of_others(s, exchange), stream);
 }
@@ -332,9 +332,9 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
          kTeams * prepare_floats(s), stream, "queries", s);
   launch_comparisons<P>(s, stream);
   if (exchange) {
-    meet_and_fetch(s, *exchange, raw_values_of_others, stream);
+    wait_and_fetch(s, *exchange, raw_values_of_others, stream);
     launch_losses<Program, P, Scores, JoinedValues<kThreads>>(s, stream);
-    meet_and_fetch(s, *exchange, weights_of_others, stream);
+    wait_and_fetch(s, *exchange, weights_of_others, stream);
   } else {
     launch_losses<Program, P, Scores, OwnValues<kThreads>>(s, stream);
   }

@@ -72,7 +72,7 @@ struct WaveLane {
   Complex own[Wave::kMine], sum[Wave::kMine] = {};
 
   // Adds a query's pairs to the lane's sums and to the query's.
-  __device__ void meet(Complex query, const float* weights, bool plain_weights, Complex& query_sum) {
+  __device__ void pair(Complex query, const float* weights, bool plain_weights, Complex& query_sum) {
     Complex x[Wave::kMine];
     float weight[Wave::kMine], ratio[Wave::kMine];
     unsigned excess = 0;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(Wave::kThreads) wave_kernel(Step s) {
         if (static_cast<unsigned>(query) < live) {
           const int at = warp * Wave::kRing + slot, im = Wave::kColumns * Wave::kRing;
           if (lane == 0) passing = first == 0 ? Complex{} : Complex{ring.sums[at], ring.sums[im + at]};
-          mine.meet({ring.queries[at], ring.queries[im + at]},
+          mine.pair({ring.queries[at], ring.queries[im + at]},
                     ring.weights + slot * Wave::kPitch + lane * Wave::kMine, ring.plain[slot] != 0.0f, passing);
           if (lane == last) out[0] = passing.re, out[s.part_stride] = passing.im;
         }

@@ -61,7 +61,7 @@ struct Thread {
 };
 
 // A place where some threads wait for each other.
-struct Meeting {
+struct Barrier {
   int waiting = 0;
   unsigned times = 0;
 };
@@ -71,8 +71,8 @@ inline void* scheduler[5];
 inline Thread* running;
 inline int alive;
 inline std::function<void()> kernel;
-inline Meeting block_meeting;
-inline std::map<std::pair<unsigned, unsigned>, Meeting> lane_meetings;  // by warp and mask
+inline Barrier block_barrier;
+inline std::map<std::pair<unsigned, unsigned>, Barrier> lane_barriers;  // by warp and mask
 inline std::vector<std::uint64_t> said;                                 // what each thread tells its warp
 inline std::vector<float> dynamic;
 
@@ -99,29 +99,29 @@ inline void run_thread() {
   let_others_run();
 }
 
-inline void meet_block() {
-  const unsigned before = block_meeting.times;
-  ++block_meeting.waiting;
-  while (block_meeting.times == before) let_others_run();
+inline void sync_block() {
+  const unsigned before = block_barrier.times;
+  ++block_barrier.waiting;
+  while (block_barrier.times == before) let_others_run();
 }
-inline void meet_lanes(unsigned mask) {
-  Meeting& meeting = lane_meetings[{threadIdx.x / kWarp, mask}];
-  const unsigned before = meeting.times;
-  if (++meeting.waiting == __builtin_popcount(mask)) {
-    meeting.waiting = 0;
-    ++meeting.times;
+inline void sync_lanes(unsigned mask) {
+  Barrier& barrier = lane_barriers[{threadIdx.x / kWarp, mask}];
+  const unsigned before = barrier.times;
+  if (++barrier.waiting == __builtin_popcount(mask)) {
+    barrier.waiting = 0;
+    ++barrier.times;
     return;
   }
-  while (meeting.times == before) let_others_run();
+  while (barrier.times == before) let_others_run();
 }
 // What lane `from` says.
 template <typename T>
 T exchange(unsigned mask, T value, unsigned from) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
   std::memcpy(&said[threadIdx.x], &value, sizeof(T));
-  meet_lanes(mask);
+  sync_lanes(mask);
   std::memcpy(&value, &said[threadIdx.x / kWarp * kWarp + from], sizeof(T));
-  meet_lanes(mask);
+  sync_lanes(mask);
   return value;
 }
 
@@ -129,8 +129,8 @@ inline void run_block(unsigned block, unsigned size) {
   constexpr int kMostRounds = 1 << 20;
   blockIdx.x = block;
   alive = static_cast<int>(size);
-  block_meeting = {};
-  lane_meetings.clear();
+  block_barrier = {};
+  lane_barriers.clear();
   for (unsigned t = 0; t < size; ++t) {
     Thread& thread = *threads[t];
     thread.done = thread.begun = false;
@@ -148,9 +148,9 @@ inline void run_block(unsigned block, unsigned size) {
       threadIdx.x = t;
       let_run(threads[t].get());
     }
-    if (block_meeting.waiting > 0 && block_meeting.waiting == alive) {  // those that returned are not waited for
-      block_meeting.waiting = 0;
-      ++block_meeting.times;
+    if (block_barrier.waiting > 0 && block_barrier.waiting == alive) {  // those that returned are not waited for
+      block_barrier.waiting = 0;
+      ++block_barrier.times;
     }
   }
 }
@@ -175,16 +175,16 @@ To bits(From from) {
 
 }  // namespace emulation
 
-inline void __syncthreads() { emulation::meet_block(); }
-inline void __syncwarp(unsigned mask = ~0u) { emulation::meet_lanes(mask); }
+inline void __syncthreads() { emulation::sync_block(); }
+inline void __syncwarp(unsigned mask = ~0u) { emulation::sync_lanes(mask); }
 inline int __syncthreads_or(int vote) {
   static int votes;
   if (threadIdx.x == 0) votes = 0;
-  emulation::meet_block();
+  emulation::sync_block();
   votes |= vote;
-  emulation::meet_block();
+  emulation::sync_block();
   const int any = votes;
-  emulation::meet_block();
+  emulation::sync_block();
   return any;
 }
 inline void __threadfence() {}
@@ -220,12 +220,12 @@ T __shfl_down_sync(unsigned mask, T value, int by, int = 32) {
 }
 inline unsigned __ballot_sync(unsigned mask, bool vote) {
   emulation::said[threadIdx.x] = vote;
-  emulation::meet_lanes(mask);
+  emulation::sync_lanes(mask);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < emulation::kWarp; ++lane)
     if (mask >> lane & 1)  // others may say what is no vote
       votes |= static_cast<unsigned>(emulation::said[threadIdx.x / emulation::kWarp * emulation::kWarp + lane]) << lane;
-  emulation::meet_lanes(mask);
+  emulation::sync_lanes(mask);
   return votes;
 }
 inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == mask; }

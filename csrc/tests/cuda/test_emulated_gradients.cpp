@@ -40,7 +40,7 @@ class Turns {
     EXPECT_EQ(left_, 0);
   }
   // Those with a lower number have come to the next collective, or to their end, when this returns.
-  void meet(int rank) {
+  void pass_turn(int rank) {
     give_on(rank);
     wait(rank);
   }
@@ -67,7 +67,7 @@ Turns turns;
 
 namespace frugal::cuda {
 
-void meet(const DeviceExchange& exchange, std::uintptr_t) { turns.meet(exchange.rank); }
+void barrier(const DeviceExchange& exchange, std::uintptr_t) { turns.pass_turn(exchange.rank); }
 
 }  // namespace frugal::cuda
 
@@ -344,7 +344,7 @@ class OneDevice {
                               ranks ? &(*ranks)[rank] : nullptr, 0);
       if (!ranks) return;
       ranks->take_squares(rank, to);
-      turns.meet(rank);  // as they do over mean squares
+      turns.pass_turn(rank);  // as they do over mean squares
     };
     compute(entities(), relations(), {}, {}, actual);
     compute(entity_rows.records(), relation_rows.records(), entity_rows.reads(ReadPart::kCache),

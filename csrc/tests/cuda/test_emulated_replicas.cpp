@@ -19,7 +19,7 @@ struct Device {
   std::vector<std::vector<float>> parts;
   std::vector<float> far;
   std::vector<std::uint64_t> heard;
-  std::uint64_t posted = 0, met = 0;
+  std::uint64_t posted = 0, entered = 0;
   unsigned blocks_sent = 0, blocks_done = 0;
   std::vector<float> table;
 
@@ -62,7 +62,7 @@ struct Devices {
     }
     x.scores.own.own = own.parts[rank].data();
     x.squares.own.own = own.parts[rank].data() + part.floats();
-    x.failed = &failed, x.posted = &own.posted, x.met = &own.met;
+    x.failed = &failed, x.posted = &own.posted, x.entered = &own.entered;
     x.blocks_sent = &own.blocks_sent, x.blocks_done = &own.blocks_done;
     return x;
   }

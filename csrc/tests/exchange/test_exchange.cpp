@@ -21,15 +21,15 @@ constexpr std::int64_t kRows = 13, kScores = 5, kCommon = 6, kWeights = 4, kSqua
 constexpr ExchangeFloats kFloats{kRows * kScores + kCommon, kRows * kWeights, kSquares};
 
 // Numbers of very different sizes, whose float sum depends on its order.
-float value(int rank, int meeting, std::int64_t i) {
-  std::uint64_t bits = 0x9e3779b97f4a7c15u * (1000003u * rank + 1009u * meeting + static_cast<unsigned>(i) + 1);
+float value(int rank, int collective, std::int64_t i) {
+  std::uint64_t bits = 0x9e3779b97f4a7c15u * (1000003u * rank + 1009u * collective + static_cast<unsigned>(i) + 1);
   bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u, bits ^= bits >> 31;
   return std::ldexp(static_cast<float>(bits % 2001) - 1000.0f, static_cast<int>(bits >> 40) % 40 - 20);
 }
 
-float sum_of_ranks(int ranks, int meeting, std::int64_t i) {
-  float sum = value(0, meeting, i);
-  for (int rank = 1; rank < ranks; ++rank) sum = sum + value(rank, meeting, i);
+float sum_of_ranks(int ranks, int collective, std::int64_t i) {
+  float sum = value(0, collective, i);
+  for (int rank = 1; rank < ranks; ++rank) sum = sum + value(rank, collective, i);
   return sum;
 }
 
@@ -68,25 +68,25 @@ class Steps {
       std::vector<float> squares = own_values(kSquares);
       exchange_.average(squares.data(), kSquares);
       for (std::int64_t i = 0; i < kSquares; ++i) expect(squares[i], sum(i) / static_cast<float>(exchange_.ranks()));
-      ++meeting_;
+      ++collective_;
     }
     return wrong_;
   }
 
  private:
-  float sum(std::int64_t i) const { return sum_of_ranks(exchange_.ranks(), meeting_, i); }
+  float sum(std::int64_t i) const { return sum_of_ranks(exchange_.ranks(), collective_, i); }
   std::vector<float> own_values(std::int64_t count) {
     std::vector<float> values(count);
-    for (std::int64_t i = 0; i < count; ++i) values[i] = value(exchange_.rank(), meeting_, i);
-    pause_(exchange_.rank(), meeting_);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = value(exchange_.rank(), collective_, i);
+    pause_(exchange_.rank(), collective_);
     return values;
   }
-  void next() { pause_(exchange_.rank(), ++meeting_); }
+  void next() { pause_(exchange_.rank(), ++collective_); }
   void expect(float actual, float expected) { wrong_ += actual != expected; }
 
   HostExchange exchange_;
   Pause pause_;
-  int meeting_ = 0, wrong_ = 0;
+  int collective_ = 0, wrong_ = 0;
 };
 
 // Of any rank.
@@ -109,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Ranks, testing::Values(1, 2, 3, 4, 8, 11));
 TEST_P(Ranks, SumsAreThoseOfRankOrderAndSharesReachAll) { EXPECT_EQ(wrong_numbers(GetParam(), 60, {}, no_pause), 0); }
 
 TEST_P(Ranks, NumbersDoNotDependOnTheTimingOfRanks) {
-  const auto pause = [](int rank, int meeting) {
-    std::mt19937 random(17u * rank + meeting);
+  const auto pause = [](int rank, int collective) {
+    std::mt19937 random(17u * rank + collective);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
   };
   ExchangeRules slow;

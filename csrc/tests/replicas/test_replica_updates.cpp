@@ -49,7 +49,7 @@ int wrong_floats(int ranks, const ReplicaPart& part, int steps, const ExchangeRu
         std::vector<const float*> of_ranks;
         std::vector<std::vector<float>> copies;
         for (int other = 0; other < ranks; ++other) {
-          of_ranks.push_back(exchange.met_part(other));
+          of_ranks.push_back(exchange.part_of(other));
           if (broken) of_ranks.back() = copies.emplace_back(readable_copy(part, of_ranks.back())).data();
         }
         cpu::apply_sums(part, of_ranks, table.data(), stride(part), kRate);

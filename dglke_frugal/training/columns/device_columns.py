@@ -36,7 +36,7 @@ class ColumnGradients(KernelGradients):
             if self._parts is None:
                 _native.exchange_mean_squares(self._columns, self._means[form], self._device.stream)
             else:
-                self._columns.meet(self._device.stream)
+                self._columns.barrier(self._device.stream)
             return entries
 
         return with_means

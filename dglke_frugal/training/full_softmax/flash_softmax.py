@@ -62,13 +62,13 @@ class FlashSoftmax:
         self._weighted.zero_()
         self._round(table, 0)
 
-    def meet(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
+    def apply(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
              weight: float = 1.0) -> torch.Tensor:
-        """See TableSoftmax.meet. targets: of OneAnswer, rows of the batch."""
+        """See TableSoftmax.apply. targets: of OneAnswer, rows of the batch."""
         target, dim = targets[0], self._shape.dim
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
         slope_scale = scale if weight == 1.0 else weight * scale
-        log_sum, mean = self._meet_queries(table, slope_scale)
+        log_sum, mean = self._score_queries(table, slope_scale)
         self._branch = self._device.branch(fills_device=True)  # beside what becomes of the queries' gradient
         self._branch.run(lambda: self._differentiate_rows(table))
         wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
@@ -84,7 +84,7 @@ class FlashSoftmax:
         self._update.end(batch_rows, sums)
         return self._loss
 
-    def _meet_queries(self, table: torch.Tensor, slope_scale: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    def _score_queries(self, table: torch.Tensor, slope_scale: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """(B,) log2 of the sums of e^score, and (B, dim): the softmax's means of the table's rows."""
         queries, _, dim, _ = self._shape
         every, kernels = whole_queries(queries), self._kernels

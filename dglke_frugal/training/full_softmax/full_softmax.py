@@ -131,7 +131,7 @@ class FullSoftmax:
         lookup.join()
         known, relation_id, answer = ids
         targets = self._targets.of(form.corrupt_head, known, relation_id, answer)
-        of_query = buffers.entities.meet(entities, targets, scale, step)
+        of_query = buffers.entities.apply(entities, targets, scale, step)
         of_fixed, of_relation = self._model.of_query(x, of_query)
 
         ends = buffers.ends
@@ -156,7 +156,7 @@ class FullSoftmax:
         ends = (answers, fixed) if form.corrupt_head else (fixed, answers)
         query, saved = self._relation_query.forward(*ends)
         softmax.query.copy_(query)
-        of_query = softmax.meet(relations, targets, scale, batch["step"], weight)
+        of_query = softmax.apply(relations, targets, scale, batch["step"], weight)
         of_head, of_tail = self._relation_query.backward(saved, of_query)
         return (of_tail, of_head) if form.corrupt_head else (of_head, of_tail)
 

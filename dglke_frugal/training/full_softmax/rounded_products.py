@@ -97,7 +97,7 @@ class RoundedProducts:
         self._weighted.round(self._of_weighted, len(query))
         torch.mul(self._weighted.inverse, 1 / SLOPE_FACTOR, out=self.gradient_unit)
 
-    def meet(self, tile):
+    def set_tile(self, tile):
         """See HostProducts."""
         self._tile.round(tile, whole_words(len(tile)))
 

@@ -66,7 +66,7 @@ class TableSoftmax:
         batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
         self._table_branch = self._device.branch(fills_device=True)
         if self._drop is None:
-            self._table_branch.run(lambda: self._products.meet(table[: self._tile, : self._dim]))
+            self._table_branch.run(lambda: self._products.set_tile(table[: self._tile, : self._dim]))
         self._branch = self._free_branch()
         self._branch.run(lambda: self._begin(batch_rows))
 
@@ -75,7 +75,7 @@ class TableSoftmax:
         self._sums.copy_(self._no_sums)
         self._of_query.zero_()
 
-    def meet(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
+    def apply(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
              weight: float = 1.0) -> torch.Tensor:
         """Update all rows of the table (rows, stride) but those of the batch, until `end` at the latest.
 
@@ -150,7 +150,7 @@ class TableSoftmax:
     def _score(self, tile: torch.Tensor, is_met: bool = False) -> torch.Tensor:
         """(B, n) scores of a tile, which the products then are of, or are already."""
         if not is_met:
-            self._products.meet(tile)
+            self._products.set_tile(tile)
         scores = self._scores[:, : len(tile)]
         self._products.scores(scores)
         return scores

@@ -55,7 +55,7 @@ class HostProducts:
         """Before slopes: the losses of the queries (B, dim) are multiplied by scale (B,)."""
         self._scale = scale
 
-    def meet(self, tile: torch.Tensor) -> None:
+    def set_tile(self, tile: torch.Tensor) -> None:
         """What comes is of the rows (n, dim). Needs nothing of the queries."""
         self._tile = tile
 
@@ -146,7 +146,7 @@ class _PairByPair(HostProducts):
         """See HostProducts."""
         super().ask(query.contiguous())
 
-    def meet(self, tile):
+    def set_tile(self, tile):
         """See HostProducts."""
         super().meet(tile.contiguous())
 

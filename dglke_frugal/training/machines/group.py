@@ -136,7 +136,7 @@ class Machines:
         """What machine 0 gives, on all machines."""
         return self.all_of(fact if self.machine == 0 else None)[0]
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait until all machines are here."""
         self.all_bytes(b"")
 

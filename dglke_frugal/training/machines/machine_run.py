@@ -114,7 +114,7 @@ class MachineRun(TrainingRun):
 
     def finish(self) -> None:
         self.tables.drain()
-        self.group.meet()
+        self.group.barrier()
         self.summary["machines"] = [asdict(report) for report in self._reports()]
         super().finish()
 

@@ -53,7 +53,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             with found_by_all():
                 config = settle(config, group)
             folder = _train(config, resume, group, trackers)
-            group.meet()
+            group.barrier()
             return folder
         except MachineError as error:
             group.explain()
@@ -202,7 +202,7 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
 
 def _check_shared(group: Machines, folder: Path) -> None:
     """All machines must see the run's folder."""
-    group.meet()
+    group.barrier()
     blind = [machine for machine, sees in enumerate(group.all_of((folder / "config.yaml").is_file())) if not sees]
     if blind:
         raise InputError(f"{group.name(blind[0])} does not see {folder}, which {group.name(0)} has made; give a --save_path "

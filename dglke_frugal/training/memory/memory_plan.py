@@ -108,16 +108,16 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
     memory of their collectives (training/ranks/replicas.py), and on the CPU of a rank's gradients."""
     ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
     matrices = model.matrices if config.device.gpu[0] >= 0 else None
-    meeting = gradients = 0
+    collective = gradients = 0
     for name, dim, entries in (("relation", dims.relation, 1), ("projection", dims.projection, 2)):
         if not dim:
             continue
         if name == matrices:
-            meeting += ranks * FLOAT * factor_floats(model, dims, config.batch.positives)
+            collective += ranks * FLOAT * factor_floats(model, dims, config.batch.positives)
         else:
-            meeting += ranks * 2 * FLOAT * min(graph.relations, edges) * (1 + entries * (dim + 1))
+            collective += ranks * 2 * FLOAT * min(graph.relations, edges) * (1 + entries * (dim + 1))
         gradients += entries * edges * row_bytes(dim)
-    return meeting, gradients
+    return collective, gradients
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
@@ -230,11 +230,11 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if ranks > 1:
         for name in host.keys() & PER_PROCESS:
             host[name] *= ranks
-        meeting, gradients = replicas_bytes(config, graph, dims)
+        collective, gradients = replicas_bytes(config, graph, dims)
         replicas = sum(size for name, size in table_bytes.items() if name != "entity table")
-        host["meeting of relations"] = meeting + (0 if on_gpu else ranks * gradients + (ranks - 1) * replicas)
+        host["collective of relations"] = collective + (0 if on_gpu else ranks * gradients + (ranks - 1) * replicas)
         if on_gpu:
-            device["meeting of relations"] = meeting
+            device["collective of relations"] = collective
         gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
         for name in device:
             device[name] *= max(map(gpus.count, gpus))  # ranks that share a GPU

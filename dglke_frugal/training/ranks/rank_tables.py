@@ -14,7 +14,7 @@ from ..log.counters import StoreCounters
 from ..start_values import start_values, table_dims
 from ..tables import Tables, entity_rounding, rank_flushing
 from .peers import Peers
-from .replicas import MeetingSize, RankExchange, ReplicatedTable
+from .replicas import CollectiveSize, RankExchange, ReplicatedTable
 
 
 class RankTables(Tables):
@@ -50,11 +50,11 @@ class RowTables(RankTables):
     whole."""
 
     def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
-                 meeting: Optional[RankExchange] = None):
+                 collective: Optional[RankExchange] = None):
         """replicated: relations and, for TransR, projections. collective: of devices that synchronise in each step, for entities."""
         super().__init__(dims, entity, *(table.store for table in replicated.values()))
-        self._replicated, self._meeting = replicated, meeting
-        self._exchanges = [*filter(None, [meeting]), *(table.exchange for table in replicated.values())]
+        self._replicated, self._collective = replicated, collective
+        self._exchanges = [*filter(None, [collective]), *(table.exchange for table in replicated.values())]
 
     def connect(self, peers: Peers, wanted: str) -> None:
         """Collective, before the first step. wanted: --peer."""
@@ -74,7 +74,7 @@ class RowTables(RankTables):
     def addresses(self) -> Dict[str, dict]:
         """Where other ranks find each table, as JSON."""
         replicated = {name: table.address for name, table in self._replicated.items()}
-        return {"entity": self.entity.address.to_json(), "meeting": self._meeting and self._meeting.path, **replicated}
+        return {"entity": self.entity.address.to_json(), "collective": self._collective and self._collective.path, **replicated}
 
 
 def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition, device=None) -> RowTables:
@@ -85,16 +85,16 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     """
     dims = table_dims(config)
     flushing = rank_flushing(config, graph.n_entities, dims.entity)
-    meeting = _meeting(config, flushing.max_rows_per_step, 0, device)
+    collective = _collective(config, flushing.max_rows_per_step, 0, device)
     relations = config.model.relation_rows(graph.n_relations)
     starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, config.run.seed)
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
         hot_rows=partition.hot_entities(graph) if flushing.policy == "static" else (), flushing=flushing,
-        exchange=meeting and meeting.native, start=starts["entity"].fill)
+        exchange=collective and collective.native, start=starts["entity"].fill)
     return RowTables(dims, entity, {
         name: ReplicatedTable(config, name, relations, dim, 0, device, start=starts[name].fill)
-        for name, dim in _replicated(dims).items()}, meeting)
+        for name, dim in _replicated(dims).items()}, collective)
 
 
 def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[str, dict], rank: int,
@@ -102,22 +102,22 @@ def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[st
     """The tables of the leader, for another rank and its device. Raises RuntimeError if the leader has ended."""
     dims = table_dims(config)
     address = StoreAddress.from_json(addresses["entity"])
-    meeting = _meeting(config, address.flushing.max_rows_per_step, rank, device, addresses["meeting"])
+    collective = _collective(config, address.flushing.max_rows_per_step, rank, device, addresses["collective"])
     entity = EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=entity_rounding(config),
-                                   exchange=meeting and meeting.native)
+                                   exchange=collective and collective.native)
     return RowTables(dims, entity, {
         name: ReplicatedTable(config, name, config.model.relation_rows(graph.n_relations), dim, rank, device,
                               addresses[name])
-        for name, dim in _replicated(dims).items()}, meeting)
+        for name, dim in _replicated(dims).items()}, collective)
 
 
-def _meeting(config: TrainConfig, rows: int, rank: int, device, path: Optional[str] = None) -> Optional[RankExchange]:
+def _collective(config: TrainConfig, rows: int, rank: int, device, path: Optional[str] = None) -> Optional[RankExchange]:
     """rows: of a step. path: what rank 0 has told the others."""
-    if not config.meets:
+    if not config.in_step_sync:
         return None
-    from ...store.meeting_rows import MeetingRows  # here, because it imports torch
+    from ...store.synchronised_rows import SynchronisedRows  # here, because it imports torch
 
-    return RankExchange(MeetingSize(MeetingRows.exchanged_floats(rows)), rank, config.device.ranks, device, path)
+    return RankExchange(CollectiveSize(SynchronisedRows.exchanged_floats(rows)), rank, config.device.ranks, device, path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

@@ -56,7 +56,7 @@ class FactorSize:
 
 
 @dataclass(frozen=True)
-class MeetingSize:
+class CollectiveSize:
     """Floats that devices publish in a step for rows that several of them change (store/synchronised_rows.py)."""
 
     scores: int
@@ -73,7 +73,7 @@ class RankExchange:
     """
 
     def __init__(self, size: ExchangeFloats, rank: int, ranks: int, device=None, path: Optional[str] = None):
-        """size: ReplicaSize, FactorSize or MeetingSize. path: what rank 0 has told."""
+        """size: ReplicaSize, FactorSize or CollectiveSize. path: what rank 0 has told."""
         self._segment = SharedSegment(segment_bytes(size, ranks)) if path is None else None
         shared = SharedSegment.attach(path) if path else self._segment.array
         self.path = path or self._segment.path

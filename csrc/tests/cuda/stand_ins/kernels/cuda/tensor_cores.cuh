@@ -21,7 +21,7 @@ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::
   const auto cut = [](std::uint32_t x) { return __uint_as_float(x & 0xffffe000u); };
   for (int k = 0; k < 4; ++k) rows[threadIdx.x][k] = cut(a[k]);
   for (int k = 0; k < 2; ++k) columns[threadIdx.x][k] = cut(b[k]);
-  emulation::meet_lanes(~0u);
+  emulation::sync_lanes(~0u);
   const int lane = threadIdx.x % 32, first = threadIdx.x - lane;
   for (int k = 0; k < 4; ++k) {
     const int half = k / 2, column = lane % 4 * 2 + k % 2;

@@ -30,11 +30,11 @@ from .plan_kernels import HANDED_OVER
 ENTRIES = 2  # of a step
 
 
-class MeetingRows(DirectWriteRows):
+class SynchronisedRows(DirectWriteRows):
     """exchange: the _native.Exchange of the ranks, whose first region has exchanged_floats of room."""
 
     hands_over = True
-    _read_by_kernels = None  # none is read before the meeting
+    _read_by_kernels = None  # none is read before the collective
 
     def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
                  exchange: _native.Exchange):
@@ -57,7 +57,7 @@ class MeetingRows(DirectWriteRows):
         self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._written_back)
 
     def gather(self, plan, records):
-        self._meet()
+        self._wait_for_ranks()
         super().gather(plan, records)
 
     def _serve(self, write_backs):
@@ -69,7 +69,7 @@ class MeetingRows(DirectWriteRows):
         return super().update(plan, records, entries, used)
 
     def receive(self, plan, records, used, learning_rate):
-        self._meet()
+        self._wait_for_ranks()
         self._shared.apply(self._planned(plan, used), self.row_table, records, learning_rate, self.device.stream)
 
     def end(self):
@@ -84,8 +84,8 @@ class MeetingRows(DirectWriteRows):
     def _crossing(self):
         return "bus"  # by as many blocks as always: other ranks wait for the write-back
 
-    def _meet(self) -> None:
-        self._shared.meet(self._is_cuda, self.device.stream)
+    def _wait_for_ranks(self) -> None:
+        self._shared.barrier(self._is_cuda, self.device.stream)
 
     @staticmethod
     def _planned(plan, used):

@@ -14,14 +14,14 @@
 #include "engine/simple_policies.h"
 #include "engine/testing.h"
 
-namespace frugal::testing::meeting_ranks {
+namespace frugal::testing::synchronised_ranks {
 namespace {
 
 constexpr int kSteps = 60, kBufferSteps = 3;
 constexpr std::int64_t kMaxRows = 10, kSlots = 4;
 
 // What a device has to wait for, and a test may leave out.
-enum class Wait { kNone, kPublishForWriteBack, kPrefetchForWriteBack, kMeeting, kSecondMeeting };
+enum class Wait { kNone, kPublishForWriteBack, kPrefetchForWriteBack, kFirstCollective, kSecondCollective };
 
 struct Planned {
   std::vector<std::int64_t> rows, target;
@@ -132,7 +132,7 @@ class Devices {
   struct Rank {
     std::vector<Work> prefetches, computation, write_backs;    // the last one first
     std::int64_t prefetched = 0, written_back = 0, computed = 0;   // steps
-    std::int64_t first_meetings = 0, second_meetings = 0;   // to which it has come
+    std::int64_t first_collectives = 0, second_collectives = 0;   // to which it has come
     std::map<std::int64_t, std::int64_t> memory;            // versions by slot
   };
 
@@ -156,18 +156,18 @@ class Devices {
                                }});
       for (const WriteBack& each : plan.write_backs)
         rank.computation.push_back({always, [this, &rank, each] { host_[each.row] = rank.memory[each.slot]; }});
-      rank.computation.push_back({always, [&rank] { ++rank.first_meetings; }});
+      rank.computation.push_back({always, [&rank] { ++rank.first_collectives; }});
       rank.computation.push_back({[this, &rank, s] {
-                                    return rank.prefetched > s && (broken_ == Wait::kMeeting || met(&Rank::first_meetings, s));
+                                    return rank.prefetched > s && (broken_ == Wait::kFirstCollective || entered(&Rank::first_collectives, s));
                                   },
                                   [read] { read(false); }});
       rank.computation.push_back({always, [&rank, &plan, s] {
                                     for (std::size_t i = 0; i < plan.rows.size(); ++i)
                                       if (plan.leave[i] != RowDestination::kGradient) rank.memory[plan.target[i]] = s + 1;
-                                    ++rank.second_meetings;
+                                    ++rank.second_collectives;
                                   }});
       rank.computation.push_back(
-          {[this, s] { return broken_ == Wait::kSecondMeeting || met(&Rank::second_meetings, s); },
+          {[this, s] { return broken_ == Wait::kSecondCollective || entered(&Rank::second_collectives, s); },
            [this, &plan, r, s] {
              for (std::size_t i = 0; i < plan.rows.size(); ++i)
                if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i])) host_[plan.rows[i]] = s + 1;
@@ -186,8 +186,8 @@ class Devices {
     for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.write_backs}) std::ranges::reverse(*stream);
   }
 
-  bool met(std::int64_t Rank::*meetings, std::int64_t step) const {
-    return std::ranges::all_of(ranks_, [&](const Rank& rank) { return rank.*meetings > step; });
+  bool entered(std::int64_t Rank::*collectives, std::int64_t step) const {
+    return std::ranges::all_of(ranks_, [&](const Rank& rank) { return rank.*collectives > step; });
   }
 
   bool is_first(std::size_t r, std::int64_t step, std::int64_t row) const {
@@ -216,14 +216,14 @@ int wrong_reads(Wait broken, std::uint64_t seeds) {
   return wrong;
 }
 
-TEST(MeetingRanks, EveryStepReadsTheNewestValues) { EXPECT_EQ(wrong_reads(Wait::kNone, 60), 0); }
+TEST(SynchronisedRanks, EveryStepReadsTheNewestValues) { EXPECT_EQ(wrong_reads(Wait::kNone, 60), 0); }
 
-TEST(MeetingRanks, EachWaitIsNeeded) {
-  for (const Wait wait : {Wait::kPublishForWriteBack, Wait::kPrefetchForWriteBack, Wait::kMeeting, Wait::kSecondMeeting})
+TEST(SynchronisedRanks, EachWaitIsNeeded) {
+  for (const Wait wait : {Wait::kPublishForWriteBack, Wait::kPrefetchForWriteBack, Wait::kFirstCollective, Wait::kSecondCollective})
     EXPECT_GT(wrong_reads(wait, 30), 0) << static_cast<int>(wait);
 }
 
-TEST(MeetingRanks, EachMarkIsNeeded) {
+TEST(SynchronisedRanks, EachPartOfThePlanIsNeeded) {
   for (const Mutation mutation : {Mutation::kNothingHandedOver, Mutation::kNothingLate}) {
     set_mutation(mutation);
     EXPECT_GT(wrong_reads(Wait::kNone, 30), 0) << static_cast<int>(mutation);
@@ -231,7 +231,7 @@ TEST(MeetingRanks, EachMarkIsNeeded) {
   }
 }
 
-TEST(MeetingRanks, MostValuesAreWrittenBackDuringTheNextSteps) {
+TEST(SynchronisedRanks, MostValuesAreWrittenBackDuringTheNextSteps) {
   std::int64_t written_back = 0, handed_over = 0;
   for (const auto& step : random_plans(2, false, 7))
     for (const Planned& plan : step) {
@@ -243,4 +243,4 @@ TEST(MeetingRanks, MostValuesAreWrittenBackDuringTheNextSteps) {
 }
 
 }  // namespace
-}  // namespace frugal::testing::meeting_ranks
+}  // namespace frugal::testing::synchronised_ranks

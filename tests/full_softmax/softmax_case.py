@@ -21,12 +21,12 @@ class Case:
         self.target = batch[torch.randint(IN_BATCH, (queries,), device=place, generator=random)]
         self.batch = torch.cat([batch, torch.full((2,), rows, device=place)])  # the last two only pad
 
-    def meet(self, softmax, targets):
+    def apply(self, softmax, targets):
         """loss, gradient by the queries, gradients aside and the table, of a softmax that is new."""
         table = self.held.clone()
         softmax.begin(table, self.batch)
         softmax.query.copy_(self.query)
-        of_query = softmax.meet(table, targets, self.scale, None, WEIGHT)
+        of_query = softmax.apply(table, targets, self.scale, None, WEIGHT)
         sums = table.new_full((len(self.batch), self.query.shape[1]), 0.25)  # to which they are added
         loss = softmax.end(self.batch, sums)
         return loss, of_query, sums[:IN_BATCH] - 0.25, table

@@ -34,18 +34,18 @@ __device__ inline bool hear(const RankWords& x, std::uint64_t number) {
 // this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
 // down what runs beside them, and so the rank that is waited for next. Where words lie in host memory only the first
 // block asks, and tells the others: each look is a way over the bus, and looks at one word follow each other.
-__device__ inline bool meet(const DeviceExchange& x, bool posts) {
+__device__ inline bool barrier(const DeviceExchange& x, bool posts) {
   const std::uint64_t number = next_number(x);
   if (posts) tell(x, number);
   if (x.near) return !hear(x, number);
-  const bool is_first = blockIdx.x == 0 && load_acquire(x.met) / 2 < number;  // no block asks twice
+  const bool is_first = blockIdx.x == 0 && load_acquire(x.entered) / 2 < number;  // no block asks twice
   bool failed = is_first && hear(x, number);
-  if (threadIdx.x == 0 && is_first) store_release(x.met, 2 * number + failed);
+  if (threadIdx.x == 0 && is_first) store_release(x.entered, 2 * number + failed);
   if (threadIdx.x == 0 && !is_first) {
-    std::uint64_t met;
-    while ((met = load_acquire(x.met)) / 2 < number) {
+    std::uint64_t entered;
+    while ((entered = load_acquire(x.entered)) / 2 < number) {
     }
-    failed = met % 2;
+    failed = entered % 2;
   }
   return !__syncthreads_or(failed);
 }
