@@ -10,7 +10,7 @@ from . import _native, available_memory
 from .config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .errors import InputError
 from .models import built_in_model
-from .training.columns.column_config import carries_rows, own_config, own_gpus, reach_each_other, refusal
+from .training.columns.column_config import uses_owner_transfer, own_config, own_gpus, reach_each_other, refusal
 from .training.memory.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
 
 TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
@@ -50,8 +50,8 @@ class ExecutionPlan:
 
     @property
     def whole_rows(self) -> bool:
-        """Whether GPUs carry whole rows over the bus for each other."""
-        return self.mode == "columns" and carries_rows(self.config, self.entities)
+        """Whether GPUs move whole rows over the bus for each other."""
+        return self.mode == "columns" and uses_owner_transfer(self.config, self.entities)
 
     def to_dict(self) -> Dict[str, Any]:
         """Everything but the memory, as plain data."""

@@ -29,7 +29,7 @@ namespace step { void bind(nb::module_& module); }
 namespace exchange { void bind(nb::module_& module); }
 namespace machines { void bind(nb::module_& module); }
 namespace replicas { void bind(nb::module_& module); }
-namespace carried { void bind(nb::module_& module); }
+namespace owner_transfer { void bind(nb::module_& module); }
 namespace step_block { void bind(nb::module_& module); }
 namespace full_softmax { void bind(nb::module_& module); }
 namespace device { void bind(nb::module_& module); }

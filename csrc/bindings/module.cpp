@@ -19,7 +19,7 @@ NB_MODULE(_native, module) {
   exchange::bind(module);
   replicas::bind(module);
   machines::bind(module);
-  carried::bind(module);
+  owner_transfer::bind(module);
   step_block::bind(module);
   full_softmax::bind(module);
   device::bind(module);

@@ -5,7 +5,7 @@
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$source/build/sanitizers}
-broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*:GatherMutations*:CarriedMutations*'  # those race: that is what is broken
+broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*:GatherMutations*:OwnerTransferMutations*'  # those race: that is what is broken
 
 if command -v clang++ > /dev/null; then
   printf '%s\n' "$source"/csrc/engine/*.cpp "$source"/csrc/parallel/*.cpp |
@@ -21,7 +21,7 @@ half() {  # of the tests of a program: sanitizer, program, which half
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 400 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
 }
 run() {
-  for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange carried/test_carried test_parallel; do
+  for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange carried/test_owner_transfer test_parallel; do
     half "$1" $test 0 &
     first=$!
     half "$1" $test 1 || return 1
@@ -33,7 +33,7 @@ run() {
 for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
-  cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_carried test_parallel > /dev/null
+  cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_owner_transfer test_parallel > /dev/null
 done
 run thread & # beside the other one
 threads=$!

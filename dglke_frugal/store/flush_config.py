@@ -26,7 +26,7 @@ class FlushConfig:
     the one that runs. slots: rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one
     rank alone; several ranks send gradients and need room for all that a step can send. keeps_reused: on a device, a
     value on its way to its host row stays there if one of the next steps uses the row again, which costs the planner a
-    look at each row of a step. carried: ranks with same_steps move whole rows for each other (carried_rows.py), and
+    look at each row of a step. carried: ranks with same_steps move whole rows for each other (owner_transfer_rows.py), and
     their tables are parts of one.
     """
 
@@ -41,7 +41,7 @@ class FlushConfig:
     staging_bytes: int = 0
     same_steps: bool = False
     keeps_reused: bool = False
-    carried: bool = False
+    owner_transfer: bool = False
 
     @property
     def in_step_sync(self) -> bool:

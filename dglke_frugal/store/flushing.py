@@ -95,13 +95,13 @@ class PortRows(RankRows):
         if device is None:
             self.steps = rounded_rows(_native.CachedRows(table, port), rounding)
             return
-        from .carried_rows import CarriedRows  # here, because they import torch
+        from .owner_transfer_rows import OwnerTransferRows  # here, because they import torch
         from .engine_rows import DirectWriteRows, EngineRows
         from .synchronised_rows import SynchronisedRows
 
         try:
-            if config.carried:
-                self.steps = CarriedRows(table, port, config, device, rounding)
+            if config.owner_transfer:
+                self.steps = OwnerTransferRows(table, port, config, device, rounding)
                 return
             device.register(table)
             if config.in_step_sync:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 
-def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
+def known_gain(peer: bool, resident: bool, owner_transfer: bool = False) -> str:
     """What columns gained where they were measured last (docs/gpus.md). peer: whether devices reach each
     other's memory. resident: whether they hold all rows. owner_transfer: whether a row's owner moves it for all."""
-    if carried:
+    if owner_transfer:
         return ("two H100 or H200 that move whole rows for each other trained 1.4 to 1.9 times as many triples/s as "
                 "one on 20 million rows behind caches of 5 %, by machine")
     if not peer:

@@ -49,10 +49,10 @@ Tables.begin = suffer
 # not let it train far beyond them, which the oracle would have to do as well.
 SLOW_FROM_STEP_21 = "if step > 20: time.sleep(0.02)"
 
-# Run by every process before anything else: ranks with columns carry rows for each other, however small the table is.
+# Run by every process before anything else: ranks with columns move rows for each other, however small the table is.
 CARRIES = """
 import dglke_frugal.training.columns.column_tables as column_tables
-column_tables.carries_rows = lambda config, entities: True
+column_tables.uses_owner_transfer = lambda config, entities: True
 """
 
 

@@ -78,7 +78,7 @@ CACHED = ["--cache_ratio", 0.2]
 
 
 @pytest.mark.parametrize("given", [[], ["--row_dtype", "fp16"]])
-def test_rows_that_ranks_carry_for_each_other_are_those_that_each_moves_itself(columns, given):
+def test_rows_that_owners_move_are_those_that_each_moves_itself(columns, given):
     """Also those that are evicted, late, validated, saved, and gone on with in the other way."""
     expected = trained(columns.run(*DIMS, *given, "--max_step", 17)[0])
     folder, output = columns.run(*DIMS, *given, *CACHED, "--cache_policy", "lfu", "--max_step", 9, "--valid",
@@ -89,7 +89,7 @@ def test_rows_that_ranks_carry_for_each_other_are_those_that_each_moves_itself(c
     assert_same(trained(folder), expected)
 
 
-def test_three_ranks_carry_rows_of_a_model_of_two_halves(columns):
+def test_three_ranks_move_rows_of_a_model_of_two_halves(columns):
     given = ["--gpu", 0, 0, 0, "--parallel", "dims", "--model_name", "ComplEx", "-adv", "--max_step", 11]
     expected = trained(columns.run(*given)[0])
     assert_same(trained(columns.run(*given, *CACHED, suffering=DELAYS, first=CARRIES)[0]), expected)

@@ -91,9 +91,9 @@ class ColumnThreads:
         self.exchanges = [Exchange(_native.Exchange(self.segment, rank, ranks, size.scores, size.weights,
                                                           size.squares))
                           for rank in range(ranks)]
-        self.carried = {}  # tables of rank 0, whose parts the others have
+        self.shared = {}  # tables of rank 0, whose parts the others have
         self.stores = [self._stores(rank, flush) for rank in range(ranks)]
-        if self.carried:
+        if self.shared:
             rows = [stores["entity"].steps for stores in self.stores]
             for each, exchange in zip(rows, self.exchanges):
                 each.connect(exchange.native, [other.handle for other in rows])
@@ -109,7 +109,7 @@ class ColumnThreads:
             if self.element != "fp32" and name == "entity":
                 columns = Columns(values.shape[1], self.halves[name], self.ranks)
                 rounding = Rounding(self.element, *NOISE, columns.ranges(rank))
-            table = self._part(name, rank, *own.shape, rounding) if flushing and flushing.carried else None
+            table = self._part(name, rank, *own.shape, rounding) if flushing and flushing.owner_transfer else None
             stores[name] = EmbeddingStore(*own.shape, self.own.learning_rate, flushing=flushing, table=table,
                                           hot_rows=[np.arange(ENTITIES)], device=self.devices[rank], rounding=rounding)
             stores[name].embeddings[:] = own
@@ -117,10 +117,10 @@ class ColumnThreads:
 
     def _part(self, name, rank, rows, dim, rounding):
         """A rank's part of a table whose rows their owners move."""
-        first = self.carried.get(name)
+        first = self.shared.get(name)
         kind = {"element": rounding.element if rounding else "fp32", "part": rank, "parts": self.ranks}
         table = _native.HostTable(first.path, rows, dim, **kind) if first else _native.HostTable(rows, dim, True, **kind)
-        return self.carried.setdefault(name, table) if rank == 0 else table
+        return self.shared.setdefault(name, table) if rank == 0 else table
 
     def run(self):
         threads = [threading.Thread(target=self._guarded, args=(rank,)) for rank in range(self.ranks)]
@@ -204,22 +204,22 @@ def test_no_setting_and_no_delay_changes_a_bit(flush, loss):
     assert_same(trained(config, 3, flush, device="queued", delay=0.002), oracle_arrays(config, 3))
 
 
-CARRIED = {"mode": "direct", "carried": True}
+OWNER_TRANSFER = {"mode": "direct", "owner_transfer": True}
 
 
 @pytest.mark.parametrize("device", ["cpu", "queued", "late write-backs"])
 @pytest.mark.parametrize("flush", [{"slots": 0}, {"slots": 20}, {"slots": 60, "policy": "lfu", "lookahead": 1}])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_rows_that_ranks_carry_for_each_other_are_those_of_plain_loops(ranks, flush, device):
+def test_rows_that_owners_move_are_those_of_plain_loops(ranks, flush, device):
     config = step_config("TransE_l2", adversarial=True)
-    assert_same(trained(config, ranks, {**CARRIED, **flush}, device=device, delay=0.001), oracle_arrays(config, ranks))
+    assert_same(trained(config, ranks, {**OWNER_TRANSFER, **flush}, device=device, delay=0.001), oracle_arrays(config, ranks))
 
 
 @pytest.mark.parametrize("flush", [{"slots": 20}, {"slots": 60, "policy": "lfu"}])
 @pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
-def test_rows_in_halves_that_ranks_carry_are_those_of_plain_loops(model, flush):
+def test_rows_in_halves_that_owners_move_are_those_of_plain_loops(model, flush):
     config = step_config(model)
-    assert_same(trained(config, 3, {**CARRIED, **flush}, device="queued", delay=0.001, element="fp16"),
+    assert_same(trained(config, 3, {**OWNER_TRANSFER, **flush}, device="queued", delay=0.001, element="fp16"),
                 oracle_arrays(config, 3, "fp16"))
 
 
@@ -281,7 +281,7 @@ def test_every_rank_logs_the_losses_of_the_whole_batch(ranks):
         assert (logged.positive, logged.negative) == (threads.losses[0].positive, threads.losses[0].negative)
 
 
-@pytest.mark.parametrize("flush", [None, {**CARRIED, "slots": 20}])
+@pytest.mark.parametrize("flush", [None, {**OWNER_TRANSFER, "slots": 20}])
 def test_a_rank_that_fails_ends_all(flush):
     threads = ColumnThreads(step_config("DistMult"), 3, flush, fails=5)
     threads.run()

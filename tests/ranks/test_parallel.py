@@ -10,7 +10,7 @@ from dglke_frugal.config import TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.resolve import resolve, resolve_workers
 from dglke_frugal.training import parallel
-from dglke_frugal.training.columns.column_config import carries_rows
+from dglke_frugal.training.columns.column_config import uses_owner_transfer
 from dglke_frugal.training.memory.memory_plan import GraphSize
 
 SLOWER = "on the CPU was slower"
@@ -104,7 +104,7 @@ def test_what_is_known_of_columns_depends_on_link_and_cache():
     assert parallel.known_gain(False, False) == parallel.known_gain(False, True)
 
 
-def test_a_run_says_that_gpus_carry_rows_for_each_other(ranks):
+def test_a_run_says_that_gpus_move_rows_for_each_other(ranks):
     ranks.gpu = "devices.Device()"
     _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--cache_ratio", 0.2, "--max_step", 2, first=CARRIES)
     (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
@@ -116,8 +116,8 @@ def test_a_run_says_that_gpus_carry_rows_for_each_other(ranks):
                           ({"gpu": [0, 2]}, False), ({"row_dtype": "fp16"}, True)], ids=str)
 def test_rows_of_large_tables_cross_the_bus_whole_where_gpus_reach_each_other(two_that_reach_each_other, given, expected):
     asked = config(**{"gpu": [0, 1], "parallel": "dims", **given})
-    assert carries_rows(asked, 10**6) == expected
-    assert not carries_rows(asked, 10**4)
+    assert uses_owner_transfer(asked, 10**6) == expected
+    assert not uses_owner_transfer(asked, 10**4)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from devices import QueuedDevice
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.store import carried_rows
+from dglke_frugal.store import owner_transfer_rows
 from dglke_frugal.store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
 from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
@@ -64,14 +64,14 @@ def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, e
     assert device.bytes + gpu_alone[0] + copied_to_host == pytest.approx(planned(config), rel=0.05)
 
 
-def test_room_for_rows_that_gpus_carry_for_each_other_is_planned(runs, monkeypatch):
+def test_room_for_rows_that_owners_move_is_planned(runs, monkeypatch):
     """Of a rank: records of two shapes of steps instead of one."""
     ranks = ["--model_name", "TransE_l2", "--gpu", 0, 1, "--parallel", "dims", "--cache_ratio", 0.05]
     own = planned(configured(runs, *ranks))
-    monkeypatch.setattr(memory_plan, "carries_rows", lambda config, entities: True)
+    monkeypatch.setattr(memory_plan, "uses_owner_transfer", lambda config, entities: True)
     whole = planned(configured(runs, *ranks))
     rows = min(1649, 2 * 128 + 128)  # of both ranks' joined batch: heads, tails, negatives
-    assert whole - own == (carried_rows.SHAPES - 1) * STEPS_ON_DEVICE * rows * row_bytes(32)  # half the columns
+    assert whole - own == (owner_transfer_rows.SHAPES - 1) * STEPS_ON_DEVICE * rows * row_bytes(32)  # half the columns
 
 
 @pytest.mark.cuda

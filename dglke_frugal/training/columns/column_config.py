@@ -96,8 +96,8 @@ def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
         device=replace(config.device, gpu=(config.device.gpu_of(rank),), num_proc=1, parallel="rows"))
 
 
-def carries_rows(config: TrainConfig, entities: int) -> bool:
-    """Whether ranks carry the rows of so many entities over the bus for each other (store/carried_rows.py).
+def uses_owner_transfer(config: TrainConfig, entities: int) -> bool:
+    """Whether ranks carry the rows of so many entities over the bus for each other (store/owner_transfer_rows.py).
 
     What a bus takes of a large table is rows, on many machines, more than bytes. Of a small one it takes bytes, and
     rows that nobody hands on are faster (docs/gpus.md).

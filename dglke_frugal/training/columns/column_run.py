@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...store.carried_rows import CarriedRows
+from ...store.owner_transfer_rows import OwnerTransferRows
 from ...store.shared_segment import SharedSegment
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
@@ -117,7 +117,7 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "dims", "exchange": way}
         gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine,
-                          isinstance(self.tables.entity.steps, CarriedRows))
+                          isinstance(self.tables.entity.steps, OwnerTransferRows))
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 
 

@@ -18,7 +18,7 @@ from ... import _native
 from ...config import TrainConfig
 from ...errors import InputError
 from ...store import EmbeddingStore
-from ...store.carried_rows import CarriedRows
+from ...store.owner_transfer_rows import OwnerTransferRows
 from ...store.embedding_store import read_rows
 from ...store.flush_config import StoreAddress
 from ...store.half_embeddings import Rounding, embeddings_of, stored_embeddings
@@ -27,7 +27,7 @@ from ..ranks.rank_tables import RankTables
 from ..ranks.step_exchange import StepExchange, agree
 from ..start_values import start_values, table_dims
 from ..tables import entity_flushing, entity_rounding
-from .column_config import Columns, carries_rows, columns_of, own_config
+from .column_config import Columns, uses_owner_transfer, columns_of, own_config
 
 ROWS_AT_A_TIME = 8192
 
@@ -101,7 +101,7 @@ class ColumnTables(RankTables):
     def connect(self, peers: Peers) -> None:
         """Collective, before the first step, when the exchange is connected. Raises InputError."""
         rows, exchange = self.entity.steps, self.exchange
-        if not isinstance(rows, CarriedRows):
+        if not isinstance(rows, OwnerTransferRows):
             return
         if not exchange.reaches:
             raise InputError("these GPUs do not open each other's memory, although they reach it; use --peer off")
@@ -195,8 +195,8 @@ def _elements(config: TrainConfig) -> Dict[str, str]:
     return {"entity": config.model.row_dtype, "relation": "fp32"}
 
 
-def _split(rows: int, columns: Columns, element: str, carried: bool) -> List[_native.HostTable]:
-    if not carried:
+def _split(rows: int, columns: Columns, element: str, owner_transfer: bool) -> List[_native.HostTable]:
+    if not owner_transfer:
         return [_allocate(rows, columns.of_rank, element) for _ in range(columns.ranks)]
     first = _allocate(rows, columns.of_rank, element, columns.ranks)
     return [first, *(first.part(part) for part in range(1, columns.ranks))]
@@ -211,7 +211,7 @@ def _attach(path: str, rows: int, columns: Columns, element: str, part: Optional
 def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
     """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
     columns, starts, elements = _columns(config), start_values(config, rows, seed), _elements(config)
-    carried = carries_rows(config, rows["entity"])
+    carried = uses_owner_transfer(config, rows["entity"])
     slices: Dict[str, List[_native.HostTable]] = {}
     for name, split in columns.items():
         slices[name] = _split(rows[name], split, elements[name], carried and name == "entity")
@@ -220,7 +220,7 @@ def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entit
     table = slices["entity"][0]
     flushing = entity_flushing(own_config(config), table.rows, table.dim)
     if flushing is not None:
-        flushing = replace(flushing, ranks=config.device.ranks, same_steps=True, carried=carried)
+        flushing = replace(flushing, ranks=config.device.ranks, same_steps=True, owner_transfer=carried)
     entity = EmbeddingStore(table.rows, table.dim, config.loss.lr, table=table, hot_rows=[hot_entities], device=device,
                             flushing=flushing, rounding=_rounding(config, 0))
     return _with_entities(config, slices, entity, 0, device)
@@ -230,7 +230,7 @@ def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, de
     """Another rank: its slices of what rank 0 has made. Raises RuntimeError if that one has ended."""
     elements, store = _elements(config), addresses["entity"].get("store")
     address = store and StoreAddress.from_json(store)  # of the engine that plans for all, if there is one
-    carried = address is not None and address.flushing.carried
+    carried = address is not None and address.flushing.owner_transfer
     slices = {name: [_attach(addresses[name]["paths"][rank], addresses[name]["rows"], split, elements[name],
                              rank if carried and name == "entity" else None)]
               for name, split in _columns(config).items()}

@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...store.row_bytes import FLOAT, row_bytes
-from ..columns.column_config import carries_rows, own_config
+from ..columns.column_config import uses_owner_transfer, own_config
 from ..folder.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
@@ -145,8 +145,8 @@ def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, 
     ranks, own = config.device.ranks, own_config(config)
     parts = _parts_of(own, graph)
     dims = table_dims(config)
-    if carries_rows(config, graph.entities):
-        from ...store.carried_rows import SHAPES  # with torch, which runs on the CPU do without
+    if uses_owner_transfer(config, graph.entities):
+        from ...store.owner_transfer_rows import SHAPES  # with torch, which runs on the CPU do without
         from ...store.device_rows import STEPS_ON_DEVICE
 
         records = min(graph.entities, own.batch.most_entities) * row_bytes(table_dims(own).entity)

@@ -26,18 +26,18 @@
 namespace frugal {
 
 // What a test can leave out on purpose, to see that it would find it. On the CPU.
-struct CarriedRules {
+struct OwnerTransferRules {
   bool waits_for_prefetches = true, hears_values = true;
 };
 
-struct CarriedRows {
+struct OwnerTransferRows {
   RowMemory part;  // what one rank has of a row; host_rows: that of rank 0 of the table's first row
   RankWords prefetched, computed;
   float* cache[kMostRanks];  // of each rank, as this one addresses it
-  CarriedRules rules = {};
+  OwnerTransferRules rules = {};
 
   FRUGAL_HOST_DEVICE int ranks() const { return prefetched.ranks; }
-  FRUGAL_HOST_DEVICE bool carries(std::int64_t row) const { return row % prefetched.ranks == prefetched.rank; }
+  FRUGAL_HOST_DEVICE bool owns(std::int64_t row) const { return row % prefetched.ranks == prefetched.rank; }
   FRUGAL_HOST_DEVICE float* host_part(std::int64_t row, int rank) const {
     return part.host_rows + (row * prefetched.ranks + rank) * part.stride;
   }
@@ -45,7 +45,7 @@ struct CarriedRows {
 };
 
 // Where the records of a step are, in each rank.
-struct CarriedRecords {
+struct OwnerTransferRecords {
   float* of[kMostRanks];
 };
 

@@ -24,7 +24,7 @@ SHAPES = 2  # that steps have: of full batches, and of the rest of an epoch
 FLOAT = 4  # bytes
 
 
-class CarriedRows(DirectWriteRows):
+class OwnerTransferRows(DirectWriteRows):
     """One rank's columns, `table` being a part of a shared table (_native.HostTable.all_parts).
 
     To be connected with the other ranks' before the first step is prepared.
@@ -35,13 +35,13 @@ class CarriedRows(DirectWriteRows):
         """Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
         self._host = device.share(table.all_parts)
         self._most = config.max_rows_per_step
-        self._carrier: Optional[_native.Carrier] = None
+        self._transfer: Optional[_native.OwnerTransfer] = None
         self._made = 0  # records
         super().__init__(table, port, config, device, rounding)
         self._prefetch_turn = device.zeros(1, dtype=np.int32)
 
     def _make_cache(self, slots):
-        first = _native.CARRIED_WORD_BYTES
+        first = _native.OWNER_WORD_BYTES
         records = first + slots * self.stride * FLOAT
         count = SHAPES * STEPS_ON_DEVICE
         self._buffer = peer_buffer(records + count * self._most * self.record_stride * FLOAT, self.device,
@@ -61,7 +61,7 @@ class CarriedRows(DirectWriteRows):
         with self.device.current():
             buffers = [self._buffer.memory.data_ptr() if handle == self.handle else self._buffer.open(handle)
                        for handle in handles]
-            self._carrier = _native.Carrier(exchange, self._host, self.row_table, buffers)
+            self._transfer = _native.OwnerTransfer(exchange, self._host, self.row_table, buffers)
 
     def make_records(self, count):
         """In all ranks at the same place, since all ask in the same order."""
@@ -72,20 +72,20 @@ class CarriedRows(DirectWriteRows):
         return self.cache, self.cache, None  # only the owner's kernels read host rows
 
     def _prefetch(self, plan, records):
-        return [self._carrier.prepare_prefetch(plan.rows, plan.source, records, plan.published, self._prefetch_turn,
+        return [self._transfer.prepare_prefetch(plan.rows, plan.source, records, plan.published, self._prefetch_turn,
                                               self._crossing())]
 
     def _prepare_whole_prefetch(self, block, memory, plan, records):
-        return self._carrier.prepare_whole_prefetch(block, memory.memory, plan.rows, plan.source, records, plan.published,
+        return self._transfer.prepare_whole_prefetch(block, memory.memory, plan.rows, plan.source, records, plan.published,
                                                    self._prefetch_turn, self._crossing())
 
     def _write_back(self, plan):
-        return [self._carrier.prepare_write_back(plan.rows, plan.leave, plan.target, self._published_counter,
+        return [self._transfer.prepare_write_back(plan.rows, plan.leave, plan.target, self._published_counter,
                                                 plan.published, self._turn, self._crossing())]
 
     def _writing_back(self) -> Callable:
         step = self._step
-        return lambda listed: self._carrier.write_back_evicted(listed, step, self.device.stream)
+        return lambda listed: self._transfer.write_back_evicted(listed, step, self.device.stream)
 
     def close(self):
         super().close()

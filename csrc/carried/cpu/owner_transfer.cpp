@@ -1,4 +1,4 @@
-#include "carried/cpu/carry.h"
+#include "carried/cpu/owner_transfer.h"
 
 #include <algorithm>
 
@@ -10,24 +10,24 @@ namespace {
 
 // body(i) for those of `count` rows that this rank owns; row_of(i): their ids.
 template <typename RowOf, typename Body>
-void for_carried(const CarriedRows& rows, std::int64_t count, RowOf row_of, Body body) {
+void for_owned(const OwnerTransferRows& rows, std::int64_t count, RowOf row_of, Body body) {
   default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      if (rows.carries(row_of(i))) body(i);
+      if (rows.owns(row_of(i))) body(i);
   });
 }
 
-void bring_to_host(const CarriedRows& rows, std::int64_t row, std::int64_t slot) {
+void bring_to_host(const OwnerTransferRows& rows, std::int64_t row, std::int64_t slot) {
   for (int rank = 0; rank < rows.ranks(); ++rank)
     std::copy_n(rows.slot(slot, rank), rows.part.record_floats(), rows.host_part(row, rank));
 }
 
 }  // namespace
 
-void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number) {
+void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records, std::uint64_t number) {
   const RowMemory& part = rows.part;
   const RowLayout layout = layout_of(part);
-  for_carried(
+  for_owned(
       rows, reads.count, [&](std::int64_t u) { return reads.rows[u]; },
       [&](std::int64_t u) {
         if (reads.source[u] != kFromHost) return;
@@ -44,19 +44,19 @@ void prefetch(const CarriedRows& rows, const RowReads& reads, const CarriedRecor
   if (rows.rules.waits_for_prefetches) hear(rows.prefetched, number);
 }
 
-void write_back(const CarriedRows& rows, const RowWriteBacks& write_backs, std::uint64_t number) {
+void write_back(const OwnerTransferRows& rows, const RowWriteBacks& write_backs, std::uint64_t number) {
   tell(rows.computed, number);
   if (rows.rules.hears_values && hear(rows.computed, number)) return;
-  for_carried(
+  for_owned(
       rows, write_backs.count, [&](std::int64_t u) { return write_backs.rows[u]; },
       [&](std::int64_t u) {
         if (write_backs.leave[u] == write_backs.wanted) bring_to_host(rows, write_backs.rows[u], write_backs.target[u]);
       });
 }
 
-void write_back_evicted(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number) {
+void write_back_evicted(const OwnerTransferRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number) {
   if (rows.rules.hears_values && hear(rows.computed, number)) return;
-  for_carried(
+  for_owned(
       rows, count, [&](std::int64_t i) { return write_backs[i].row; },
       [&](std::int64_t i) { bring_to_host(rows, write_backs[i].row, write_backs[i].slot); });
 }

@@ -8,15 +8,15 @@
 #include <thread>
 #include <vector>
 
-#include "carried/cpu/carry.h"
+#include "carried/cpu/owner_transfer.h"
 #include "memory/half_rows.h"
-#include "tests/carried/carried_ranks.h"
+#include "tests/carried/owner_ranks.h"
 
 namespace frugal {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace carried_ranks;
+using namespace owner_ranks;
 
 enum Stream { kPrefetches, kComputation, kWriteBacks, kStreams };
 
@@ -40,7 +40,7 @@ struct Progress {
 // How many floats of the host table are not those of plain loops after `steps` steps, with a pause(rank, stream, step) before
 // each piece of work.
 template <typename Pause>
-int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
+int wrong_floats(int ranks, int steps, const OwnerTransferRules& rules, Pause pause) {
   const RowLayout layout = RowLayout::for_dim(40);
   const std::vector<PlannedStep> planned = plan(steps, kTableRows, kStepRows, 3);
   Ranks all(ranks, layout, kTableRows, kStepRows);
@@ -61,7 +61,7 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
     Progress& own = progress[static_cast<std::size_t>(rank)];
     const auto start = [&, rank](Stream stream, auto work) {
       threads.emplace_back([&, rank, stream, work] {
-        const CarriedRows rows = all.rows(rank, rules);
+        const OwnerTransferRows rows = all.rows(rank, rules);
         for (int k = 0; k < steps; ++k) {
           if (stream == kPrefetches) own.await(kWriteBacks, k - kStepsThere + 1);
           if (stream == kComputation) own.await(kPrefetches, k + 1);
@@ -72,10 +72,10 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
         }
       });
     };
-    start(kPrefetches, [&](const CarriedRows& rows, const PlannedStep& step, int k) {
+    start(kPrefetches, [&](const OwnerTransferRows& rows, const PlannedStep& step, int k) {
       cpu::prefetch(rows, step.reads(), all.records_of(k), static_cast<std::uint64_t>(k) + 1);
     });
-    start(kComputation, [&, rank](const CarriedRows&, const PlannedStep& step, int k) {
+    start(kComputation, [&, rank](const OwnerTransferRows&, const PlannedStep& step, int k) {
       float* const slots = all.slots[static_cast<std::size_t>(rank)].data();
       const float* const records = all.records_of(k).of[rank];
       for (std::size_t u = 0; u < step.rows.size(); ++u) {
@@ -86,7 +86,7 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
           slots[step.target[u] * layout.stride + i] = trained(from[i], k);
       }
     });
-    start(kWriteBacks, [&](const CarriedRows& rows, const PlannedStep& step, int k) {
+    start(kWriteBacks, [&](const OwnerTransferRows& rows, const PlannedStep& step, int k) {
       cpu::write_back(rows, step.write_backs(), static_cast<std::uint64_t>(k) + 1);
     });
   }
@@ -97,11 +97,11 @@ int wrong_floats(int ranks, int steps, const CarriedRules& rules, Pause pause) {
   return wrong;
 }
 
-TEST(CarriedRows, AreThoseOfPlainLoops) {
+TEST(OwnerTransferRows, AreThoseOfPlainLoops) {
   for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_EQ(wrong_floats(ranks, 40, {}, [](int, Stream, int) {}), 0) << ranks;
 }
 
-TEST(CarriedRows, WhicheverStreamIsLate) {
+TEST(OwnerTransferRows, WhicheverStreamIsLate) {
   for (int late = 0; late < 2 * kStreams; ++late)
     EXPECT_EQ(wrong_floats(2, 12, {},
                            [late](int rank, Stream stream, int) {
@@ -111,7 +111,7 @@ TEST(CarriedRows, WhicheverStreamIsLate) {
         << late;
 }
 
-TEST(CarriedRows, WhateverTheDelays) {
+TEST(OwnerTransferRows, WhateverTheDelays) {
   EXPECT_EQ(wrong_floats(3, 30, {},
                          [](int rank, Stream stream, int step) {
                            std::mt19937 random(static_cast<unsigned>(rank * 1000 + stream * 100 + step));
@@ -121,7 +121,7 @@ TEST(CarriedRows, WhateverTheDelays) {
 }
 
 // Without the wait for others' prefetches a late row is computed with as it was before.
-TEST(CarriedMutations, APrefetchThatIsNotWaitedForIsCaught) {
+TEST(OwnerTransferMutations, APrefetchThatIsNotWaitedForIsCaught) {
   EXPECT_GT(wrong_floats(2, 12, {.waits_for_prefetches = false},
                          [](int rank, Stream stream, int) {
                            if (rank == 1 && stream == kPrefetches) std::this_thread::sleep_for(5ms);
@@ -130,7 +130,7 @@ TEST(CarriedMutations, APrefetchThatIsNotWaitedForIsCaught) {
 }
 
 // Without the wait for others' computation the old value of a slot is written back.
-TEST(CarriedMutations, AValueThatIsNotHeardIsCaught) {
+TEST(OwnerTransferMutations, AValueThatIsNotHeardIsCaught) {
   EXPECT_GT(wrong_floats(2, 12, {.hears_values = false},
                          [](int rank, Stream stream, int) {
                            if (rank == 1 && stream == kComputation) std::this_thread::sleep_for(5ms);
@@ -139,7 +139,7 @@ TEST(CarriedMutations, AValueThatIsNotHeardIsCaught) {
 }
 
 // Evicted rows are written back from the slots of all ranks, once these have computed the step before.
-TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
+TEST(OwnerTransferRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
   const RowLayout layout = RowLayout::for_dim(30);
   Ranks all(2, layout, 8, 4);
   std::vector<WriteBack> evicted;
@@ -161,7 +161,7 @@ TEST(CarriedRows, AreWrittenBackWhenAllRanksHaveTheirValues) {
     }
 }
 
-TEST(CarriedRows, ArePrefetchedInFloatsFromHalves) {
+TEST(OwnerTransferRows, ArePrefetchedInFloatsFromHalves) {
   const RowLayout layout = RowLayout::for_dim(21, 1, RowElement::kFloat16);
   const std::vector<PlannedStep> planned = plan(1, 12, 9, 5);
   Ranks all(3, layout, 12, 9);
@@ -180,7 +180,7 @@ TEST(CarriedRows, ArePrefetchedInFloatsFromHalves) {
                   start_value(planned[0].rows[u], rank, i));
 }
 
-TEST(CarriedRows, WaitForNobodyOnceARankHasFailed) {
+TEST(OwnerTransferRows, WaitForNobodyOnceARankHasFailed) {
   Ranks all(2, RowLayout::for_dim(8), 8, 4);
   const std::vector<PlannedStep> planned = plan(1, 8, 4, 1);
   const std::vector<float> before = all.host;

@@ -1,4 +1,4 @@
-#include "carried/carried_buffers.h"
+#include "carried/owner_buffers.h"
 
 namespace frugal {
 namespace {
@@ -18,16 +18,16 @@ RankWords words_of(int kind, int rank, const std::vector<char*>& buffers, const 
 
 }  // namespace
 
-CarriedRows carried_rows(const RowMemory& part, int rank, const std::vector<char*>& buffers,
+OwnerTransferRows owner_transfer_rows(const RowMemory& part, int rank, const std::vector<char*>& buffers,
                          const std::uint32_t* failed) {
-  CarriedRows rows{part, words_of(0, rank, buffers, failed), words_of(1, rank, buffers, failed), {}};
+  OwnerTransferRows rows{part, words_of(0, rank, buffers, failed), words_of(1, rank, buffers, failed), {}};
   for (std::size_t each = 0; each < buffers.size(); ++each)
-    rows.cache[each] = reinterpret_cast<float*>(buffers[each] + kCarriedWordBytes);
+    rows.cache[each] = reinterpret_cast<float*>(buffers[each] + kOwnerWordBytes);
   return rows;
 }
 
-CarriedRecords carried_records(int rank, const std::vector<char*>& buffers, const float* own) {
-  CarriedRecords records{};
+OwnerTransferRecords owner_transfer_records(int rank, const std::vector<char*>& buffers, const float* own) {
+  OwnerTransferRecords records{};
   const auto place = reinterpret_cast<const char*>(own) - buffers[static_cast<std::size_t>(rank)];
   for (std::size_t each = 0; each < buffers.size(); ++each)
     records.of[each] = reinterpret_cast<float*>(buffers[each] + place);

@@ -7,19 +7,19 @@
 #include <cstddef>
 #include <vector>
 
-#include "carried/carried_rows.h"
+#include "carried/owner_transfer.h"
 #include "exchange/host_exchange.h"
 
 namespace frugal {
 
-inline constexpr std::size_t kCarriedWordBytes = 2 * kMostRanks * kExchangeLine;
+inline constexpr std::size_t kOwnerWordBytes = 2 * kMostRanks * kExchangeLine;
 
 // part: what one rank has of a row, and where the host rows are. buffers: of all ranks, as `rank` addresses them. failed:
 // as RankWords have it.
-CarriedRows carried_rows(const RowMemory& part, int rank, const std::vector<char*>& buffers,
+OwnerTransferRows owner_transfer_rows(const RowMemory& part, int rank, const std::vector<char*>& buffers,
                          const std::uint32_t* failed);
 
 // Of a step, from where this rank's are in its own buffer.
-CarriedRecords carried_records(int rank, const std::vector<char*>& buffers, const float* own);
+OwnerTransferRecords owner_transfer_records(int rank, const std::vector<char*>& buffers, const float* own);
 
 }  // namespace frugal

@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
-#include "carried/carried_rows.h"
+#include "carried/owner_transfer.h"
 
-namespace frugal::carried_ranks {
+namespace frugal::owner_ranks {
 
 inline constexpr int kStepsThere = 3;  // one is prefetched, one computes, one is written back
 
@@ -69,14 +69,14 @@ class Ranks {
     return {layout.dim, layout.stride, host.data(), nullptr, nullptr, layout.state, layout.element};
   }
 
-  CarriedRows rows(int rank, const CarriedRules& rules = {}) {
-    CarriedRows carried{memory(), words(rank, 0), words(rank, kMostRanks), {}, rules};
-    for (int each = 0; each < ranks_; ++each) carried.cache[each] = slots[static_cast<std::size_t>(each)].data();
-    return carried;
+  OwnerTransferRows rows(int rank, const OwnerTransferRules& rules = {}) {
+    OwnerTransferRows rows{memory(), words(rank, 0), words(rank, kMostRanks), {}, rules};
+    for (int each = 0; each < ranks_; ++each) rows.cache[each] = slots[static_cast<std::size_t>(each)].data();
+    return rows;
   }
 
-  CarriedRecords records_of(int step) {
-    CarriedRecords found{};
+  OwnerTransferRecords records_of(int step) {
+    OwnerTransferRecords found{};
     for (int rank = 0; rank < ranks_; ++rank)
       found.of[rank] = records[step % kStepsThere][static_cast<std::size_t>(rank)].data();
     return found;
@@ -107,4 +107,4 @@ class Ranks {
   std::vector<std::vector<std::uint64_t>> words_;  // by rank
 };
 
-}  // namespace frugal::carried_ranks
+}  // namespace frugal::owner_ranks

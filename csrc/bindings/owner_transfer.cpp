@@ -11,11 +11,11 @@
 #include "bindings/prepared_prefetch.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
-#include "carried/carried_buffers.h"
-#include "carried/cpu/carry.h"
-#include "carried/cuda/carry.h"
+#include "carried/owner_buffers.h"
+#include "carried/cpu/owner_transfer.h"
+#include "carried/cuda/owner_transfer.h"
 
-namespace frugal::bindings::carried {
+namespace frugal::bindings::owner_transfer {
 namespace {
 
 using Matrix = bindings::Rows;  // steps have Rows of their own
@@ -23,9 +23,9 @@ using Turn = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>;
 using WriteBacks = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 
 // This rank's side of a table whose rows their owners move, once the buffers of all ranks can be reached.
-class Carrier {
+class OwnerTransfer {
  public:
-  Carrier(Exchange& exchange, const Matrix& host, const RowTable& table, const std::vector<std::uintptr_t>& buffers)
+  OwnerTransfer(Exchange& exchange, const Matrix& host, const RowTable& table, const std::vector<std::uintptr_t>& buffers)
       : extent_{static_cast<std::int64_t>(host.shape(0)), table.extent.slots}, is_cuda_(table.is_cuda) {
     const int rank = exchange.host().rank(), ranks = exchange.host().ranks();
     require(static_cast<int>(buffers.size()) == ranks && ranks <= kMostRanks,
@@ -38,7 +38,7 @@ class Carrier {
     }
     RowMemory part = table.memory;
     part.host_rows = host.data();
-    rows_ = carried_rows(part, rank, buffers_, &exchange.host().words().failed);
+    rows_ = owner_transfer_rows(part, rank, buffers_, &exchange.host().words().failed);
   }
 
   PreparedKernel prepare_prefetch(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
@@ -71,7 +71,7 @@ class Carrier {
       first.count = count;
       return first;
     };
-    const CarriedRows rows = rows_;
+    const OwnerTransferRows rows = rows_;
     const cuda::Publication publication{counter.data(), number.data(), reinterpret_cast<unsigned*>(turn.data())};
     if (is_cuda_)
       return {write_backs.count, [=, over = crossing_named(crossing)](std::int64_t count, std::uintptr_t stream) {
@@ -103,8 +103,8 @@ class Carrier {
     require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
             "records must be as far apart as rows of floats are");
     require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
-    const CarriedRecords of_ranks = carried_records(rows_.prefetched.rank, buffers_, records.data());
-    const CarriedRows rows = rows_;
+    const OwnerTransferRecords of_ranks = owner_transfer_records(rows_.prefetched.rank, buffers_, records.data());
+    const OwnerTransferRows rows = rows_;
     const std::int64_t* const step = number.data();
     if (is_cuda_)
       return [=, over = crossing_named(crossing), taken = reinterpret_cast<unsigned*>(turn.data())](
@@ -117,7 +117,7 @@ class Carrier {
     };
   }
 
-  CarriedRows rows_{};
+  OwnerTransferRows rows_{};
   std::vector<char*> buffers_;  // of all ranks, as this one addresses them
   const MemoryExtent extent_;
   const bool is_cuda_;
@@ -126,37 +126,37 @@ class Carrier {
 }  // namespace
 
 void bind(nb::module_& module) {
-  module.attr("CARRIED_WORD_BYTES") = kCarriedWordBytes;
-  nb::class_<Carrier>(module, "Carrier",
+  module.attr("OWNER_WORD_BYTES") = kOwnerWordBytes;
+  nb::class_<OwnerTransfer>(module, "OwnerTransfer",
                       "This rank's side of a table whose rows their owners move. See csrc/carried.")
       .def(
           "__init__",
-          [](Carrier* self, Exchange& exchange, const Matrix& host, const RowTable& table,
-             const std::vector<std::uintptr_t>& buffers) { new (self) Carrier(exchange, host, table, buffers); },
+          [](OwnerTransfer* self, Exchange& exchange, const Matrix& host, const RowTable& table,
+             const std::vector<std::uintptr_t>& buffers) { new (self) OwnerTransfer(exchange, host, table, buffers); },
           "exchange"_a, "host"_a, "table"_a, "buffers"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
           nb::keep_alive<1, 4>(),
           "host (rows, ranks * stride): the columns of each rank behind each other. table: this rank's columns. "
-          "buffers: addresses of all ranks' memory, CARRIED_WORD_BYTES and then the slots of the cache; their "
+          "buffers: addresses of all ranks' memory, OWNER_WORD_BYTES and then the slots of the cache; their "
           "records lie anywhere behind those, at the same place in each.")
-      .def("prepare_prefetch", &Carrier::prepare_prefetch, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
+      .def("prepare_prefetch", &OwnerTransfer::prepare_prefetch, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
            "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            "Those rows whose source is -1 and which this rank owns, to the records of all ranks; waits until all have "
            "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) int32, "
            "zero at first, for the kernel's own use.")
-      .def("prepare_whole_prefetch", &Carrier::prepare_whole_prefetch, "block"_a, "plan"_a, "rows"_a, "source"_a,
+      .def("prepare_whole_prefetch", &OwnerTransfer::prepare_whole_prefetch, "block"_a, "plan"_a, "rows"_a, "source"_a,
            "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
            nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
            "A PreparedPrefetch: these rows, with the step's block and its plan, of which rows, source and number are parts.")
-      .def("prepare_write_back", &Carrier::prepare_write_back, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
+      .def("prepare_write_back", &OwnerTransfer::prepare_write_back, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
            "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
            "Those rows of the write-back buffer which this rank owns, from the slots of all ranks to their "
            "host rows, when all ranks have come to `number`. `counter` (1,) uint64 then gets it.")
-      .def("write_back_evicted", &Carrier::write_back_evicted, "write_backs"_a, "number"_a, "stream"_a = 0,
+      .def("write_back_evicted", &OwnerTransfer::write_back_evicted, "write_backs"_a, "number"_a, "stream"_a = 0,
            "Evicted rows that this rank owns, to their host rows, when all ranks have come to `number`. write_backs: "
            "as for write_back_evicted.");
 }
 
-}  // namespace frugal::bindings::carried
+}  // namespace frugal::bindings::owner_transfer

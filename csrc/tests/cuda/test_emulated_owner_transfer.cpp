@@ -1,19 +1,19 @@
-// The kernels by which ranks carry rows for each other, run on a CPU, against the CPU's.
+// The kernels by which ranks move rows for each other, run on a CPU, against the CPU's.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
-#include "carried/cpu/carry.h"
-#include "carried/cuda/carry.h"
+#include "carried/cpu/owner_transfer.h"
+#include "carried/cuda/owner_transfer.h"
 #include "memory/half_rows.h"
-#include "tests/carried/carried_ranks.h"
+#include "tests/carried/owner_ranks.h"
 
-namespace frugal::emulated_carried {
+namespace frugal::emulated_owner_transfer {
 namespace {
 
-using namespace carried_ranks;
+using namespace owner_ranks;
 
 constexpr cuda::Crossing kCrossings[] = {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable};
 constexpr std::int64_t kTableRows = 900;
@@ -66,7 +66,7 @@ std::vector<float> known(const Ranks& ranks, std::vector<float> records, std::in
   return found;
 }
 
-TEST(EmulatedCarried, PrefetchesBringEveryRankItsColumns) {
+TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
   for (const Case& each : cases())
     for (const cuda::Crossing crossing : kCrossings) {
       PlannedStep step = plan(1, kTableRows, each.rows, 2)[0];
@@ -105,7 +105,7 @@ TEST(EmulatedCarried, PrefetchesBringEveryRankItsColumns) {
     }
 }
 
-TEST(EmulatedCarried, WriteBacksReachTheHostWithTheColumnsOfAllRanks) {
+TEST(EmulatedOwnerTransfer, WriteBacksReachTheHostWithTheColumnsOfAllRanks) {
   for (const Case& each : cases())
     for (const cuda::Crossing crossing : kCrossings) {
       PlannedStep step = plan(2, kTableRows, each.rows, 4)[1];
@@ -128,7 +128,7 @@ TEST(EmulatedCarried, WriteBacksReachTheHostWithTheColumnsOfAllRanks) {
     }
 }
 
-TEST(EmulatedCarried, EvictedRowsReachTheHostWithTheColumnsOfAllRanks) {
+TEST(EmulatedOwnerTransfer, EvictedRowsReachTheHostWithTheColumnsOfAllRanks) {
   for (const Case& each : cases()) {
     Ranks expected = filled(each), found = filled(each);
     std::vector<WriteBack> evicted;
@@ -146,7 +146,7 @@ TEST(EmulatedCarried, EvictedRowsReachTheHostWithTheColumnsOfAllRanks) {
   }
 }
 
-TEST(EmulatedCarried, WriteNothingBackOnceARankHasFailed) {
+TEST(EmulatedOwnerTransfer, WriteNothingBackOnceARankHasFailed) {
   Ranks ranks = filled({2, RowLayout::for_dim(40), 33});
   const std::vector<float> before = ranks.host;
   const PlannedStep step = plan(1, kTableRows, 33, 4)[0];
@@ -159,4 +159,4 @@ TEST(EmulatedCarried, WriteNothingBackOnceARankHasFailed) {
 }
 
 }  // namespace
-}  // namespace frugal::emulated_carried
+}  // namespace frugal::emulated_owner_transfer
