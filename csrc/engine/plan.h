@@ -23,7 +23,7 @@ enum class RowDestination : std::uint8_t {
   kHostRow = 3,   // updated by the executor, which stores the record into its host row, `target`
   kWriteBackBuffer = 4,  // the same with a write-back buffer (EngineConfig::write_back_steps), but the executor leaves
                   // it in slot `target` of the buffer, from where it is written back while the next steps run
-  kHandedOver = 5,  // the same, but with in-step synchronisation, and another rank reads the row in the next step: the
+  kPublishedBeforeSync = 5,  // the same, but with in-step synchronisation, and another rank reads the row in the next step: the
                     // value is in its host row before the first collective of that step
 };
 

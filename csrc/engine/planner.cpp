@@ -41,7 +41,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       settled_(!keeps_records() && caching_ &&
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
-      horizon_(std::max(config.horizon, shape_.hands_over() ? 1 : 0)),
+      horizon_(std::max(config.horizon, shape_.publishes_before_sync() ? 1 : 0)),
       parts_(static_cast<std::size_t>(shape_.plans)),
       buffer_(cache_slots(*segment_) + 1, shape_.max_rows, shape_.plans == 1 ? shape_.write_back_steps : 0),
       recent_(cache_slots(*segment_), shape_.in_step_sync() ? shape_.plans : 0, shape_.max_rows, shape_.write_back_steps),
@@ -314,7 +314,7 @@ void Planner::leave_for_buffer() {
 // The same with in-step synchronisation. Rows that another rank reads in the next step are published before it, and
 // all rows if nobody knows that.
 void Planner::leave_among_ranks() {
-  bool known = shape_.hands_over();
+  bool known = shape_.publishes_before_sync();
   for (int r = 0; r < shape_.plans; ++r)
     known &= segment_->rank(r).registered.value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step_) + 1;
   if (known) see_sharing(step_ + 1);
@@ -329,7 +329,7 @@ void Planner::leave_among_ranks() {
       recent->set(step, rank, i, mine.rows[i], leaves ? static_cast<std::int32_t>(first + i) : kFromHost);
       if (!leaves) continue;
       const bool wanted = next == nullptr || next->others_have(rank, mine.rows[i]);
-      mine.plan(i, wanted && !mutated(Mutation::kNothingHandedOver) ? RowDestination::kHandedOver : RowDestination::kWriteBackBuffer,
+      mine.plan(i, wanted && !mutated(Mutation::kNothingPublishedBeforeSync) ? RowDestination::kPublishedBeforeSync : RowDestination::kWriteBackBuffer,
                 first + i);
     }
   });

@@ -23,7 +23,7 @@ enum class Mutation {
   kSharedBuffer,
   kReceiveOrder,
   kInfinityNeverDrained,
-  kNothingHandedOver,
+  kNothingPublishedBeforeSync,
   kNothingLate,
 };
 

@@ -17,7 +17,7 @@ void check_target(const RowMemory& memory, const MemoryExtent& extent, RowDestin
   switch (leave) {
     case RowDestination::kCache:
     case RowDestination::kWriteBackBuffer:
-    case RowDestination::kHandedOver:
+    case RowDestination::kPublishedBeforeSync:
       return require(within(target, extent.slots), u, "leaves to a slot outside the cache");
     case RowDestination::kHostRow:
       return require(within(target, extent.host_rows), u, "leaves to a row outside the table");

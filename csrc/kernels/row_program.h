@@ -179,7 +179,7 @@ FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, RowDestinati
   switch (leave) {
     case RowDestination::kCache:
     case RowDestination::kWriteBackBuffer:
-    case RowDestination::kHandedOver:
+    case RowDestination::kPublishedBeforeSync:
       return memory.cache + target * memory.stride;
     case RowDestination::kHostRow:
       return memory.host_rows + target * memory.stride;

@@ -26,9 +26,9 @@ class RowChange {
       : adagrad_{learning_rate},
         dim_(dim),
         row_(rows.destination[slot]),
-        handed_over_(rows.gradient == nullptr ? nullptr : rows.gradient[slot]),
+        next_gradient_(rows.gradient == nullptr ? nullptr : rows.gradient[slot]),
         stride_(rows.gradient_stride) {
-    if (handed_over_ == nullptr && row_ != rows.source[slot])
+    if (next_gradient_ == nullptr && row_ != rows.source[slot])
       std::memcpy(row_, rows.source[slot], (dim + 1) * sizeof(float));
   }
 
@@ -36,10 +36,10 @@ class RowChange {
   // occurrence o's gradient until its next call, at most kPiece of them; each may be asked for twice.
   template <typename PieceOf>
   void entry(std::int32_t begin, std::int32_t end, PieceOf piece_of) {
-    if (handed_over_ != nullptr) {
-      for (std::int32_t o = begin; o < end; ++o, handed_over_ += stride_)
+    if (next_gradient_ != nullptr) {
+      for (std::int32_t o = begin; o < end; ++o, next_gradient_ += stride_)
         for_pieces([&](std::int64_t first, std::int64_t count) {
-          std::memcpy(handed_over_ + first, piece_of(o, first, count), count * sizeof(float));
+          std::memcpy(next_gradient_ + first, piece_of(o, first, count), count * sizeof(float));
         });
       return;
     }
@@ -77,7 +77,7 @@ class RowChange {
   const RowAdagrad adagrad_;
   const std::int64_t dim_;
   float* const row_;
-  float* handed_over_;  // where the next gradient goes; nullptr: the row is updated
+  float* next_gradient_;  // where the next gradient goes; nullptr: the row is updated
   const std::int64_t stride_;
 };
 

@@ -49,7 +49,7 @@ void CachedRows::begin(std::int64_t step) {
         break;
       case RowDestination::kHostRow:
       case RowDestination::kWriteBackBuffer:
-      case RowDestination::kHandedOver:
+      case RowDestination::kPublishedBeforeSync:
         throw std::logic_error("Rows on the CPU leave through staging.");
     }
   }

@@ -101,7 +101,7 @@ class DeviceRows:
 
     _read_by_kernels: Optional[str] = None  # the part of the rows that `reads` is of
     planned = True
-    hands_over = False
+    publishes_before_sync = False
     replicated = False
     resident: Optional[torch.Tensor] = None
 
@@ -169,7 +169,7 @@ class DeviceRows:
         """Work that writes rows to the host which need not be written in `update`; `plan` in device memory."""
         return self._all(self._write_back(plan), plan)
 
-    def hand_over(self, plan: Plan) -> None:
+    def publish_before_sync(self, plan: Plan) -> None:
         """When the running step is submitted, before its write-back: write the rows to the host that other ranks
         read in the next step."""
 

@@ -1,7 +1,7 @@
 """The row kernels of a step (csrc/kernels), for NumPy arrays and for tensors on a CUDA device alike.
 
 What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
-leaves the step (TO_CACHE to HANDED_OVER, below). A record is a row of `stride` float32: the embedding (dim), the
+leaves the step (TO_CACHE to PUBLISHED_BEFORE_SYNC, below). A record is a row of `stride` float32: the embedding (dim), the
 optimizer state, padding.
 Rows in halves lie in the place of half as many floats; kernels that only copy take them for those.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from .. import _native
 
 FROM_HOST = -1  # source of a row that is read from host memory
-TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, WRITE_BACK_BUFFER, HANDED_OVER = range(6)
+TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, WRITE_BACK_BUFFER, PUBLISHED_BEFORE_SYNC = range(6)
 
 # One write-back as the kernels read it (csrc/engine/plan.h).
 WRITE_BACK = np.dtype(

@@ -25,7 +25,7 @@ from .. import _native
 from .device import Device
 from .engine_rows import DirectWriteRows, EngineRows
 from .flush_config import FlushConfig
-from .plan_kernels import HANDED_OVER
+from .plan_kernels import PUBLISHED_BEFORE_SYNC
 
 ENTRIES = 2  # of a step
 
@@ -33,7 +33,7 @@ ENTRIES = 2  # of a step
 class SynchronisedRows(DirectWriteRows):
     """exchange: the _native.Exchange of the ranks, whose first region has exchanged_floats of room."""
 
-    hands_over = True
+    publishes_before_sync = True
     _read_by_kernels = None  # none is read before the collective
 
     def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
@@ -41,7 +41,7 @@ class SynchronisedRows(DirectWriteRows):
         super().__init__(table, port, config, device)
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,
                                            [port.staging_of(rank) for rank in range(port.ranks)])
-        self._hand_overs: Dict[int, Callable[[], None]] = {}  # by where the plan is
+        self._publications: Dict[int, Callable[[], None]] = {}  # by where the plan is
 
     @staticmethod
     def exchanged_floats(rows: int) -> int:
@@ -49,12 +49,12 @@ class SynchronisedRows(DirectWriteRows):
         return _native.SharedTable.floats(rows, ENTRIES)
 
     def write_back(self, plan):
-        host = self._write_back_kernel(plan, HANDED_OVER, "awaited")
-        self._hand_overs[plan.rows.data_ptr()] = self._all([host], plan)
+        host = self._write_back_kernel(plan, PUBLISHED_BEFORE_SYNC, "awaited")
+        self._publications[plan.rows.data_ptr()] = self._all([host], plan)
         return super().write_back(plan)
 
-    def hand_over(self, plan):
-        self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._written_back)
+    def publish_before_sync(self, plan):
+        self.device.submit(self._publications[plan.rows.data_ptr()], after=self._written_back)
 
     def gather(self, plan, records):
         self._wait_for_ranks()

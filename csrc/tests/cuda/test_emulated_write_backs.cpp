@@ -29,9 +29,9 @@ TEST(EmulatedWriteBacks, StoreTheWantedRowsAndNoOthers) {
         rows[u] = 2 * u + random() % 2;
         target[u] = count - 1 - u;
         leave[u] = random() % 3 == 0 ? RowDestination::kCache
-                                     : random() % 4 == 0 ? RowDestination::kHandedOver : RowDestination::kWriteBackBuffer;
+                                     : random() % 4 == 0 ? RowDestination::kPublishedBeforeSync : RowDestination::kWriteBackBuffer;
       }
-      for (const RowDestination wanted : {RowDestination::kWriteBackBuffer, RowDestination::kHandedOver}) {
+      for (const RowDestination wanted : {RowDestination::kWriteBackBuffer, RowDestination::kPublishedBeforeSync}) {
         const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, wanted};
         std::vector<float> found = table, expected = table;
         RowMemory memory{dim, stride, expected.data(), slots.data()};

@@ -175,7 +175,7 @@ class Devices {
       const bool waits = broken_ != Wait::kPublishForWriteBack;
       rank.computation.push_back({waits ? std::function(written_back(s - 1)) : always, [&plan, bring_to_host, &rank] {
                                     for (std::size_t i = 0; i < plan.rows.size(); ++i)
-                                      if (plan.leave[i] == RowDestination::kHandedOver) bring_to_host(i);
+                                      if (plan.leave[i] == RowDestination::kPublishedBeforeSync) bring_to_host(i);
                                     ++rank.computed;
                                   }});
       for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a write-back
@@ -224,7 +224,7 @@ TEST(SynchronisedRanks, EachWaitIsNeeded) {
 }
 
 TEST(SynchronisedRanks, EachPartOfThePlanIsNeeded) {
-  for (const Mutation mutation : {Mutation::kNothingHandedOver, Mutation::kNothingLate}) {
+  for (const Mutation mutation : {Mutation::kNothingPublishedBeforeSync, Mutation::kNothingLate}) {
     set_mutation(mutation);
     EXPECT_GT(wrong_reads(Wait::kNone, 30), 0) << static_cast<int>(mutation);
     set_mutation(Mutation::kNone);
@@ -232,14 +232,14 @@ TEST(SynchronisedRanks, EachPartOfThePlanIsNeeded) {
 }
 
 TEST(SynchronisedRanks, MostValuesAreWrittenBackDuringTheNextSteps) {
-  std::int64_t written_back = 0, handed_over = 0;
+  std::int64_t written_back = 0, published_before_sync = 0;
   for (const auto& step : random_plans(2, false, 7))
     for (const Planned& plan : step) {
       written_back += std::ranges::count(plan.leave, RowDestination::kWriteBackBuffer);
-      handed_over += std::ranges::count(plan.leave, RowDestination::kHandedOver);
+      published_before_sync += std::ranges::count(plan.leave, RowDestination::kPublishedBeforeSync);
     }
-  EXPECT_GT(written_back, handed_over);
-  EXPECT_GT(handed_over, 0);
+  EXPECT_GT(written_back, published_before_sync);
+  EXPECT_GT(published_before_sync, 0);
 }
 
 }  // namespace

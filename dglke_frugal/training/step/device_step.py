@@ -123,9 +123,9 @@ class _ShapedStep:
                                        step._ahead.get((sizes, tables)))
         blocks = self._transfer.blocks
         self._write_backs = [self._make_write_back(block) for block in blocks]
-        self._handing_over = [rows for rows in tables if rows.hands_over]
+        self._publishing_before_sync = [rows for rows in tables if rows.publishes_before_sync]
         # A write-back waits for all work of its step: also for the rows that the step publishes before the synchronisation.
-        self._computed = [None if write_back is None or self._handing_over else self._device.make_point()
+        self._computed = [None if write_back is None or self._publishing_before_sync else self._device.make_point()
                           for write_back in self._write_backs]
         self._works = [self._make_works(block, step._gradients.of_block(form, block, tables), computed)
                        for block, computed in zip(blocks, self._computed)]
@@ -187,9 +187,9 @@ class _ShapedStep:
         for rows in self._tables:  # with everything ready that does not need them
             rows.wait()
         self._device.repeat(self._works[block][batch.corrupt_head])
-        if self._handing_over:
+        if self._publishing_before_sync:
             for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
-                rows.hand_over(plan)
+                rows.publish_before_sync(plan)
         write_back = self._write_backs[block]
         written_back = self._device.record() if write_back is None else self._device.write_back(write_back, self._computed[block])
         for rows in self._tables:
