@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..optim import RowOptimizer
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flush_config import FlushConfig, StoreAddress
-from ..store.flushing import AttachedRows, FlushedRows, PlainRows, RankRows
+from ..store.flushing import EngineTable, InPlaceTable, RemoteTable, RankRows
 from ..store.request import Request
 from .config import CacheConfig
 from .files import blocks
@@ -428,15 +428,15 @@ class Table:
         config, rows = self._config, self.rows
         device = None if self._device == torch.device("cpu") else self._device_to_work()
         if self._shared is not None:
-            flushed = AttachedRows(rows, self._shared.address, self._shared.rank, device)
+            flushed = RemoteTable(rows, self._shared.address, self._shared.rank, device)
             self._max_rows = flushed.address.flushing.max_rows_per_step
             return self._executor_of(flushed, device)
         if self._in_place:
             return TableExecutor(rows, self.rule)
         if config.flush == "none":
-            ranked = PlainRows(rows, device)
+            ranked = InPlaceTable(rows, device)
         else:
-            ranked = FlushedRows(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device,
+            ranked = EngineTable(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device,
                                  self.rule)
         return self._executor_of(ranked, device)
 

@@ -13,7 +13,7 @@ from .. import _native
 from ..errors import InputError
 from ..files import replace_file
 from .flush_config import FlushConfig, StoreAddress
-from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows, ReplicaRows
+from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaRows
 from .gathering import Gathering
 from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
@@ -73,10 +73,10 @@ class EmbeddingStore:
         elif replica is not None:
             self._hold(ReplicaRows(self._table, replica, learning_rate, device))
         elif flushing is not None:
-            self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding,
+            self._hold(EngineTable(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding,
                                    exchange=exchange))
         else:
-            self._hold(PlainRows(self._table, device, rounding))
+            self._hold(InPlaceTable(self._table, device, rounding))
 
     def _hold(self, rows: RankRows) -> None:
         """gather and apply mean the table, until a step of these rows begins."""
@@ -100,7 +100,7 @@ class EmbeddingStore:
         store.learning_rate, store._square_root, store._rounding = learning_rate, None, rounding
         store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state,
                                                   rounding.element if rounding else "fp32")
-        store._hold(AttachedRows(store._table, address, rank, device, rounding, exchange))
+        store._hold(RemoteTable(store._table, address, rank, device, rounding, exchange))
         return store
 
     @property
@@ -225,7 +225,7 @@ class EmbeddingStore:
     def close(self) -> None:
         """Stop what runs in the background; drain first to keep its work. The table stays, for reading and saving."""
         closed = self._ranked
-        self._hold(PlainRows(self._table, rounding=self._rounding))
+        self._hold(InPlaceTable(self._table, rounding=self._rounding))
         closed.close()
 
     def save(self, path: str | os.PathLike, dtype: str = "fp32") -> None:

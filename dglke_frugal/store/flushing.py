@@ -46,7 +46,7 @@ class RankRows:
             self.steps.close()
 
 
-class PlainRows(RankRows):
+class InPlaceTable(RankRows):
     """Rows of one rank alone, updated in place: in the host table, or in a device's memory that holds all of it."""
 
     flushes = False
@@ -125,7 +125,7 @@ class PortRows(RankRows):
         self._port.fail(sentence)
 
 
-class FlushedRows(PortRows):
+class EngineTable(PortRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
@@ -160,12 +160,12 @@ class FlushedRows(PortRows):
         self._engine.close()
 
 
-class AttachedRows(PortRows):
+class RemoteTable(PortRows):
     """The rows of another rank than 0, in a process of its own."""
 
     def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,
                  rounding: Optional[Rounding] = None, exchange=None):
-        """device, rounding, exchange: as for FlushedRows; all ranks have one, or none has."""
+        """device, rounding, exchange: as for EngineTable; all ranks have one, or none has."""
         self.address = address
         self._make_steps(table, _native.attach_rank(address.segment, rank), address.flushing, device, rounding, exchange)
 
