@@ -32,7 +32,7 @@ nb::object view(const T* data, std::size_t count, nb::handle owner, std::int64_t
 
 struct EngineHandle {
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<Segment> segment;  // outlives the engine, so that ports and errors can still be asked
+  std::shared_ptr<Segment> segment;  // outlives the engine, so that clients and errors can still be asked
 
   Engine& open() const {
     if (!engine) throw std::runtime_error("The engine is closed.");
@@ -163,11 +163,11 @@ nb::dict statistics(const EngineHandle& self) {
 }
 
 nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
-  RankPort& port = nb::cast<RankPort&>(self);
+  EngineClient& client = nb::cast<EngineClient&>(self);
   StepPlan plan;
   {
     nb::gil_scoped_release release;
-    plan = port.plan(step);
+    plan = client.plan(step);
   }
   static_assert(sizeof(RowDestination) == 1);
   return nb::make_tuple(view(plan.rows.data(), plan.rows.size(), self),
@@ -177,9 +177,9 @@ nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
 }
 
 // (name, dtype, first byte, length) of each array of a plan's cell.
-nb::list plan_fields(const RankPort& port) {
-  const PlanFields fields = port.plan_fields();
-  const std::int64_t rows = port.max_rows();
+nb::list plan_fields(const EngineClient& client) {
+  const PlanFields fields = client.plan_fields();
+  const std::int64_t rows = client.max_rows();
   nb::list found;
   found.append(nb::make_tuple("rows", "int64", fields.rows, rows));
   found.append(nb::make_tuple("source", "int32", fields.source, rows));
@@ -194,11 +194,11 @@ nb::list plan_fields(const RankPort& port) {
 }
 
 nb::tuple write_back_arrays(nb::handle self, std::int64_t step) {
-  RankPort& port = nb::cast<RankPort&>(self);
+  EngineClient& client = nb::cast<EngineClient&>(self);
   std::span<const WriteBack> requests;
   {
     nb::gil_scoped_release release;
-    requests = port.write_backs(step);
+    requests = client.write_backs(step);
   }
   const WriteBack* first = requests.data();
   const std::size_t count = requests.size();
@@ -219,11 +219,11 @@ void apply_update(const RowUpdate& update, const nb::ndarray<float, nb::ndim<1>,
 }
 
 nb::tuple drain(nb::handle self) {
-  RankPort& port = nb::cast<RankPort&>(self);
+  EngineClient& client = nb::cast<EngineClient&>(self);
   auto cached = std::make_unique<std::vector<CachedRow>>();
   {
     nb::gil_scoped_release release;
-    *cached = port.drain();
+    *cached = client.drain();
   }
   const std::vector<CachedRow>& rows = *cached;
   static const CachedRow kNothing{};
@@ -274,8 +274,8 @@ void bind(nb::module_& module) {
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def(
-          "port",
-          [](const EngineHandle& self, int rank) { return std::shared_ptr<RankPort>(self.open().make_port(rank)); },
+          "client",
+          [](const EngineHandle& self, int rank) { return std::shared_ptr<EngineClient>(self.open().make_client(rank)); },
           "rank"_a)
       .def("statistics", &statistics)
       .def(
@@ -284,11 +284,11 @@ void bind(nb::module_& module) {
       .def_prop_ro("error", [](const EngineHandle& self) { return self.segment->error(); })
       .def_prop_ro("segment_path", [](const EngineHandle& self) { return self.segment->path(); });
 
-  nb::class_<RankPort>(module, "RankPort",
-                       "One rank's side of the engine; see csrc/engine/rank_port.h for the order of calls.")
+  nb::class_<EngineClient>(module, "EngineClient",
+                       "One rank's side of the engine; see csrc/engine/engine_client.h for the order of calls.")
       .def(
           "register_step",
-          [](RankPort& self, std::int64_t step, const Vector<std::int64_t>& rows,
+          [](EngineClient& self, std::int64_t step, const Vector<std::int64_t>& rows,
              const Vector<std::int32_t>& occurrences) {
             nb::gil_scoped_release release;
             self.register_step(step, {rows.data(), rows.size()}, {occurrences.data(), occurrences.size()});
@@ -296,23 +296,23 @@ void bind(nb::module_& module) {
           "step"_a, "rows"_a, "occurrences"_a)
       .def(
           "register_entities",
-          [](RankPort& self, std::int64_t step, const std::shared_ptr<Batch>& batch) {
+          [](EngineClient& self, std::int64_t step, const std::shared_ptr<Batch>& batch) {
             nb::gil_scoped_release release;
             self.register_step(step, batch->entities, {}, batch);
           },
           "step"_a, "batch"_a, "Those of a batch, by a rank that sends no gradients: the planner copies them.")
-      .def("count_from", &RankPort::count_from, "step"_a,
+      .def("count_from", &EngineClient::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
       .def("plan", &plan_arrays, "step"_a,
            "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
       .def(
           "plan_cell",
           [](nb::handle self, std::int64_t step) {
-            RankPort& port = nb::cast<RankPort&>(self);
+            EngineClient& client = nb::cast<EngineClient&>(self);
             std::span<const char> cell;
             {
               nb::gil_scoped_release release;
-              cell = port.plan_cell(step);
+              cell = client.plan_cell(step);
             }
             // Not read-only, as torch wants it; nobody writes.
             auto* const bytes = reinterpret_cast<std::uint8_t*>(const_cast<char*>(cell.data()));
@@ -321,60 +321,60 @@ void bind(nb::module_& module) {
           "step"_a,
           "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
           "publish. Its arrays lie as plan_fields says, and nobody may change them.")
-      .def_prop_ro("planned_steps", &RankPort::planned_steps, "Steps that are decided: plan_cell waits for no step before.")
+      .def_prop_ro("planned_steps", &EngineClient::planned_steps, "Steps that are decided: plan_cell waits for no step before.")
       .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
-      .def_prop_ro("plan_cells", &RankPort::plan_cells, "How many there are: step s has that of s modulo their number.")
-      .def_prop_ro("plan_bytes", [](const RankPort& self) { return self.plan_fields().bytes; })
-      .def_prop_ro("max_rows", &RankPort::max_rows, "Of a step, at most.")
-      .def_prop_ro("slots", &RankPort::slots, "Of this rank's cache.")
+      .def_prop_ro("plan_cells", &EngineClient::plan_cells, "How many there are: step s has that of s modulo their number.")
+      .def_prop_ro("plan_bytes", [](const EngineClient& self) { return self.plan_fields().bytes; })
+      .def_prop_ro("max_rows", &EngineClient::max_rows, "Of a step, at most.")
+      .def_prop_ro("slots", &EngineClient::slots, "Of this rank's cache.")
       .def("write_backs", &write_back_arrays, "step"_a,
            "(row int64, slot int32, leave uint8, target int64), each (n,).")
       .def(
           "begin",
-          [](RankPort& self, std::int64_t step) {
+          [](EngineClient& self, std::int64_t step) {
             self.plan(step);
             return self.write_backs(step).size();
           },
           "step"_a, Release(),
           "Waits for the plan. How many write-backs have to be served before this is called again; 0: wait_gate is "
           "next.")
-      .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
-      .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
-      .def("publish", &RankPort::publish, "step"_a, Release())
+      .def("publish_write_backs", &EngineClient::publish_write_backs, "count"_a)
+      .def("wait_gate", &EngineClient::wait_gate, "step"_a, Release())
+      .def("publish", &EngineClient::publish, "step"_a, Release())
       .def("drain", &drain, "(row int64, slot int32), each (n,): the cached rows to store into host rows.")
-      .def("finish_drain", &RankPort::finish_drain, Release())
+      .def("finish_drain", &EngineClient::finish_drain, Release())
       .def("staging",
            [](nb::handle self) {
-             const std::span<float> staging = nb::cast<RankPort&>(self).staging();
+             const std::span<float> staging = nb::cast<EngineClient&>(self).staging();
              return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
            })
       .def(
           "staging_of",
           [](nb::handle self, int rank) {
-            const std::span<float> staging = nb::cast<RankPort&>(self).staging_of(rank);
+            const std::span<float> staging = nb::cast<EngineClient&>(self).staging_of(rank);
             return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
           },
           "rank"_a, "Another rank's, where executors read it.")
       .def("shared_memory",
            [](nb::handle self) {
-             const std::span<char> memory = nb::cast<RankPort&>(self).shared_memory();
+             const std::span<char> memory = nb::cast<EngineClient&>(self).shared_memory();
              return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory.data(), {memory.size()}, self);
            },
            "(bytes,) uint8, from a page on: all that ranks and engine share, staging and counters too, which a device "
            "has to register.")
       .def_prop_ro(
           "published_counter",
-          [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },
+          [](EngineClient& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },
           "Address of the 64-bit counter that a device may advance instead of publish().")
       .def_prop_ro("write_backs_counter",
-                   [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.write_backs_counter()); })
-      .def("note_published", &RankPort::note_published, "step"_a)
-      .def("note_write_backs", &RankPort::note_write_backs, "count"_a)
-      .def("statistics", [](const RankPort& self) { return as_dict(self.statistics()); })
+                   [](EngineClient& self) { return reinterpret_cast<std::uintptr_t>(self.write_backs_counter()); })
+      .def("note_published", &EngineClient::note_published, "step"_a)
+      .def("note_write_backs", &EngineClient::note_write_backs, "count"_a)
+      .def("statistics", [](const EngineClient& self) { return as_dict(self.statistics()); })
       .def(
-          "fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
-      .def_prop_ro("rank", &RankPort::rank)
-      .def_prop_ro("ranks", &RankPort::ranks);
+          "fail", [](EngineClient& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
+      .def_prop_ro("rank", &EngineClient::rank)
+      .def_prop_ro("ranks", &EngineClient::ranks);
 
   module.def("engine_bytes", &engine_bytes, "config"_a, "rows"_a, "dim"_a, "state"_a, "element"_a, "on_device"_a,
              "What an Engine of a FlushConfig takes of host memory for a table of this shape: what ranks and engine share, "
@@ -384,8 +384,8 @@ void bind(nb::module_& module) {
       "evicts"_a, "Of the plan of a step of so many rows; evicts: with what leaves the cache with the step.");
   module.def(
       "attach_rank",
-      [](const std::string& path, int rank) { return std::make_shared<RankPort>(Segment::attach(path), rank); },
-      "path"_a, "rank"_a, "The port of a rank in another process than the engine's. Raises RuntimeError.");
+      [](const std::string& path, int rank) { return std::make_shared<EngineClient>(Segment::attach(path), rank); },
+      "path"_a, "rank"_a, "The client of a rank in another process than the engine's. Raises RuntimeError.");
 }
 
 }  // namespace frugal::bindings::engine

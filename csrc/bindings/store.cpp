@@ -118,7 +118,7 @@ void bind(nb::module_& module) {
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());
   nb::class_<CachedRows, StepRows>(module, "CachedRows", "Rows of one rank on the CPU, cached and flushed as on a GPU.")
-      .def(nb::init<HostTable&, RankPort&>(), "table"_a, "port"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>());
+      .def(nb::init<HostTable&, EngineClient&>(), "table"_a, "client"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>());
   nb::class_<RoundedRows, StepRows>(module, "RoundedRows",
                                     "Rows in halves, as steps on the CPU compute with them: in floats, rounded at "
                                     "random where a step ends.")

@@ -131,7 +131,7 @@ struct Engine::Parts {
   std::shared_ptr<GivenRows> given;  // of rank 0, if there is one plan
   std::unique_ptr<Planner> planner;
   std::unique_ptr<RankWatch> watch;
-  std::vector<std::unique_ptr<RankPort>> ports;
+  std::vector<std::unique_ptr<EngineClient>> clients;
   std::atomic<bool> stopping{false};
   std::vector<std::thread> threads;
 
@@ -177,7 +177,7 @@ Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts
   if (parts.segment->shape().plans == 1) parts.given = std::make_shared<GivenRows>(parts.segment->shape().window);
   parts.planner = std::make_unique<Planner>(parts.config, parts.segment, inboxes, parts.given);
   parts.watch = std::make_unique<RankWatch>(parts.segment, parts.config.attach_seconds);
-  parts.ports.resize(static_cast<std::size_t>(parts.config.ranks));
+  parts.clients.resize(static_cast<std::size_t>(parts.config.ranks));
   try {
     parts.start("planner", [&parts] { parts.planner->run(parts.stopping); });
     parts.start("watch over the ranks", [&parts] { parts.watch->run(parts.stopping); });
@@ -205,17 +205,17 @@ std::int64_t Engine::bytes_of(const EngineConfig& config) {
 
 const EngineConfig& Engine::config() const { return parts_->config; }
 
-RankPort& Engine::port(int rank) {
+EngineClient& Engine::client(int rank) {
   if (rank < 0 || rank >= parts_->config.ranks)
     throw std::invalid_argument("Rank " + std::to_string(rank) + " is none of the engine's " +
                                 std::to_string(parts_->config.ranks) + " ranks.");
-  std::unique_ptr<RankPort>& port = parts_->ports[static_cast<std::size_t>(rank)];
-  if (!port) port = make_port(rank);
-  return *port;
+  std::unique_ptr<EngineClient>& client = parts_->clients[static_cast<std::size_t>(rank)];
+  if (!client) client = make_client(rank);
+  return *client;
 }
 
-std::unique_ptr<RankPort> Engine::make_port(int rank) const {
-  return std::make_unique<RankPort>(parts_->segment, rank, rank == 0 ? parts_->given : nullptr);
+std::unique_ptr<EngineClient> Engine::make_client(int rank) const {
+  return std::make_unique<EngineClient>(parts_->segment, rank, rank == 0 ? parts_->given : nullptr);
 }
 
 std::shared_ptr<Segment> Engine::segment() const { return parts_->segment; }

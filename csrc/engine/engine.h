@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/config.h"
-#include "engine/rank_port.h"
+#include "engine/engine_client.h"
 
 namespace frugal {
 
@@ -44,12 +44,12 @@ class Engine {
   static std::int64_t bytes_of(const EngineConfig& config);
 
   const EngineConfig& config() const;
-  // The port of a rank that lives in this process.
-  RankPort& port(int rank);
+  // The client of a rank that lives in this process.
+  EngineClient& client(int rank);
   // One that may outlive the engine, and is owned elsewhere; there may be no other of this rank.
-  std::unique_ptr<RankPort> make_port(int rank) const;
+  std::unique_ptr<EngineClient> make_client(int rank) const;
   std::shared_ptr<Segment> segment() const;
-  // For RankPorts in other processes: RankPort(Segment::attach(path), rank).
+  // For EngineClients in other processes: EngineClient(Segment::attach(path), rank).
   std::string segment_path() const;
 
   EngineStatistics statistics() const;

@@ -79,7 +79,7 @@ struct WriteBack {
   RowDestination leave;  // kValue or kHostRow
 };
 
-// A row whose newest value lies in a slot at this moment, of the cache or of the write-back buffer (see RankPort::drain).
+// A row whose newest value lies in a slot at this moment, of the cache or of the write-back buffer (see EngineClient::drain).
 struct CachedRow {
   std::int64_t row;
   std::int32_t slot;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/rank_port.h"
+#include "engine/engine_client.h"
 #include "memory/host_table.h"
 #include "store/step_rows.h"
 
@@ -14,8 +14,8 @@ namespace frugal {
 
 class CachedRows final : public StepRows {
  public:
-  // slots: of this rank's cache policy. Table and port must outlive this.
-  CachedRows(HostTable& table, RankPort& port);
+  // slots: of this rank's cache policy. Table and client must outlive this.
+  CachedRows(HostTable& table, EngineClient& client);
 
   const RowLayout& layout() const override { return table_.layout(); }
   void announce(std::int64_t step, std::span<const std::int64_t> rows,
@@ -34,7 +34,7 @@ class CachedRows final : public StepRows {
   void serve_write_backs(std::int64_t step);
 
   HostTable& table_;
-  RankPort& port_;
+  EngineClient& client_;
   HostTable cache_;  // "device memory"
   StepPlan plan_;
   std::int64_t first_step_ = -1;  // the engine counts from 0, a resumed run does not

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "engine/rank_port.h"
+#include "engine/engine_client.h"
 #include "replicas/cpu/replica_updates.h"
 
 namespace frugal {

@@ -1,7 +1,7 @@
 """Rows of one rank behind a device's cache and the P2F engine: hot ones in device memory, the rest in host memory.
 
 The host runs ahead of the device: it takes the plan of a step, waits for its gate, enqueues the step and goes on. What
-the device has done shows in two counters that its own work advances (csrc/engine/rank_port.h).
+the device has done shows in two counters that its own work advances (csrc/engine/engine_client.h).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class EngineRows(DeviceRows):
 
     _slots_behind_cache = 0  # times the rows of a step
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+    def __init__(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device: Device,
                  rounding: Optional[Rounding] = None):
-        """port: of an engine for steps on devices. The table must be registered with the device. Raises
-        _native.DeviceError if the port's memory cannot be."""
-        self._shared = device.share(port.shared_memory())
-        self._staging = port.staging()
-        super().__init__(table, device, port.slots, self._slots_behind_cache * config.max_rows_per_step, rounding)
-        self._port, self.most_rows, self._sends_gradients = port, port.max_rows, port.ranks > 1
+        """client: of an engine for steps on devices. The table must be registered with the device. Raises
+        _native.DeviceError if the client's memory cannot be."""
+        self._shared = device.share(client.shared_memory())
+        self._staging = client.staging()
+        super().__init__(table, device, client.slots, self._slots_behind_cache * config.max_rows_per_step, rounding)
+        self._client, self.most_rows, self._sends_gradients = client, client.max_rows, client.ranks > 1
         self._cells = {}  # of plans, each used in turn
         self._window = config.lookahead + STEPS_ENQUEUED
         self._first = -1  # the engine counts steps from 0, a resumed run does not
@@ -51,22 +51,22 @@ class EngineRows(DeviceRows):
         self._written_back: Optional[Event] = None  # behind the last step that left
         self._events = deque()  # (step, event) of steps that may not have run yet
         self._write_backs = 0
-        self._published_counter = _counter(port.published_counter)
-        self._write_backs_counter = _counter(port.write_backs_counter)
-        self._watch = Watch(device, lambda sentence: port.fail(f"Rank {port.rank}: {sentence}"))
+        self._published_counter = _counter(client.published_counter)
+        self._write_backs_counter = _counter(client.write_backs_counter)
+        self._watch = Watch(device, lambda sentence: client.fail(f"Rank {client.rank}: {sentence}"))
 
     @property
     def sends_gradients(self):
         return self._sends_gradients
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
-        self._port.register_step(self._next(step), rows, occurrences)
+        self._client.register_step(self._next(step), rows, occurrences)
 
     def _next(self, step: int) -> int:
         """The engine's number of a step that is announced, for which there is room when this returns."""
         if self._first < 0:
             self._first = step
-            self._port.count_from(step)
+            self._client.count_from(step)
         step -= self._first
         while self._events and self._events[0][0] < step - self._window:
             self._finish(*self._events.popleft())
@@ -74,15 +74,15 @@ class EngineRows(DeviceRows):
 
     def begin(self, step):
         self._step = step - self._first
-        while self.stalls.watch(self._port.begin, self._step, self.device.idle):
-            self._serve(_as_records(*self._port.write_backs(self._step)))
+        while self.stalls.watch(self._client.begin, self._step, self.device.idle):
+            self._serve(_as_records(*self._client.write_backs(self._step)))
 
     def wait(self):
-        self.stalls.watch(self._port.wait_gate, self._step, self.device.idle)
+        self.stalls.watch(self._client.wait_gate, self._step, self.device.idle)
 
     def plan_memory(self):
-        memory = self.device.zeros(self._port.plan_bytes, dtype=np.uint8)
-        return PlanMemory(memory, Plan(**arrays_of(memory, self._port.plan_fields)))
+        memory = self.device.zeros(self._client.plan_bytes, dtype=np.uint8)
+        return PlanMemory(memory, Plan(**arrays_of(memory, self._client.plan_fields)))
 
     def final_plan(self):
         """Where the planner has written it; `begin` has waited for that."""
@@ -90,9 +90,9 @@ class EngineRows(DeviceRows):
 
     def _cell(self, step):
         """The plan of a step that is decided, in the engine's memory."""
-        cell = step % self._port.plan_cells
+        cell = step % self._client.plan_cells
         if cell not in self._cells:
-            self._cells[cell] = torch.from_numpy(self._port.plan_cell(step))
+            self._cells[cell] = torch.from_numpy(self._client.plan_cell(step))
         return self._cells[cell]
 
     def leave(self, written_back):
@@ -100,15 +100,15 @@ class EngineRows(DeviceRows):
 
     def end(self):
         self._events.append((self._step, self._written_back))
-        self._port.note_published(self._step)
+        self._client.note_published(self._step)
 
     def drain(self):
         while self._events:
             self._finish(*self._events.popleft())
         self.device.synchronize()
-        rows, slots = self._port.drain()
+        rows, slots = self._client.drain()
         self._download(slots, rows)
-        self._port.finish_drain()
+        self._client.finish_drain()
 
     def close(self):
         self._watch.close()
@@ -119,7 +119,7 @@ class EngineRows(DeviceRows):
         if self.sends_gradients:
             super().announce_entities(batch)
         else:
-            self._port.register_entities(self._next(batch.step), batch)
+            self._client.register_entities(self._next(batch.step), batch)
 
     def _memory(self):
         return self.table.records, self.cache, self._staging
@@ -136,7 +136,7 @@ class EngineRows(DeviceRows):
             self.device.store(self._write_backs_counter, self.device.upload(np.array([value])))
 
         self.device.submit(work, after)
-        self._port.note_write_backs(count)
+        self._client.note_write_backs(count)
 
     def _writing_back(self) -> Callable[[torch.Tensor], None]:
         """A function that copies evicted rows (WRITE_BACK records as bytes) to their targets before the running step."""
@@ -162,11 +162,11 @@ class DirectWriteRows(EngineRows):
     _read_by_kernels = "cache"
     _slots_behind_cache = STEPS_ON_DEVICE
 
-    def __init__(self, table, port, config, device, rounding=None):
-        super().__init__(table, port, config, device, rounding)
+    def __init__(self, table, client, config, device, rounding=None):
+        super().__init__(table, client, config, device, rounding)
         self._written_back_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
-        self._plans = PlansAhead(port, self._cell, device)
+        self._plans = PlansAhead(client, self._cell, device)
         self._turn = device.zeros(1, dtype=np.int32)  # of the write-back kernel
 
     def _prefetch(self, plan, records):

@@ -88,12 +88,12 @@ class ReplicaRows(RankRows):
 class PortRows(RankRows):
     """The rows of one rank of an engine."""
 
-    def _make_steps(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device,
+    def _make_steps(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None, exchange=None) -> None:
         """exchange: of ranks that synchronise in each step. Raises InputError where the device cannot read host memory in place."""
-        self._port, self.device = port, device
+        self._client, self.device = client, device
         if device is None:
-            self.steps = rounded_rows(_native.CachedRows(table, port), rounding)
+            self.steps = rounded_rows(_native.CachedRows(table, client), rounding)
             return
         from .owner_transfer_rows import OwnerTransferRows  # here, because they import torch
         from .engine_rows import DirectWriteRows, EngineRows
@@ -101,14 +101,14 @@ class PortRows(RankRows):
 
         try:
             if config.owner_transfer:
-                self.steps = OwnerTransferRows(table, port, config, device, rounding)
+                self.steps = OwnerTransferRows(table, client, config, device, rounding)
                 return
             device.register(table)
             if config.in_step_sync:
-                self.steps = SynchronisedRows(table, port, config, device, exchange)
+                self.steps = SynchronisedRows(table, client, config, device, exchange)
             else:
                 rows = DirectWriteRows if config.mode == "direct" else EngineRows
-                self.steps = rows(table, port, config, device, rounding)
+                self.steps = rows(table, client, config, device, rounding)
         except _native.DeviceError as error:
             raise InputError(f"the GPU cannot read the table in host memory: {error}; raise the limit of locked memory "
                              "(ulimit -l unlimited, in a container --ulimit memlock=-1), or use --flush none if the "
@@ -116,13 +116,13 @@ class PortRows(RankRows):
 
     @property
     def steps_run(self):
-        return self._port.statistics()["steps"]
+        return self._client.statistics()["steps"]
 
     def statistics(self):
-        return {"ranks": [self._port.statistics()], "flush_workers": []}
+        return {"ranks": [self._client.statistics()], "flush_workers": []}
 
     def fail(self, sentence):
-        self._port.fail(sentence)
+        self._client.fail(sentence)
 
 
 class EngineTable(PortRows):
@@ -148,7 +148,7 @@ class EngineTable(PortRows):
         self._engine = _native.Engine(table.records, table.dim, table.state_floats,
                                       update or _native.RowAdagradUpdate(learning_rate), caches, config,
                                       device is not None, table.element, *noise)
-        self._make_steps(table, self._engine.port(0), config, device, rounding, exchange)
+        self._make_steps(table, self._engine.client(0), config, device, rounding, exchange)
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, self._engine.segment_path,
                                     device is not None, config)
 
@@ -171,4 +171,4 @@ class RemoteTable(PortRows):
 
     def close(self):
         super().close()
-        del self.steps, self._port
+        del self.steps, self._client

@@ -30,14 +30,14 @@ class OwnerTransferRows(DirectWriteRows):
     To be connected with the other ranks' before the first step is prepared.
     """
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+    def __init__(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device: Device,
                  rounding: Optional[Rounding] = None):
         """Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
         self._host = device.share(table.all_parts)
         self._most = config.max_rows_per_step
         self._transfer: Optional[_native.OwnerTransfer] = None
         self._made = 0  # records
-        super().__init__(table, port, config, device, rounding)
+        super().__init__(table, client, config, device, rounding)
         self._prefetch_turn = device.zeros(1, dtype=np.int32)
 
     def _make_cache(self, slots):

@@ -25,10 +25,10 @@ class PlanAddresses(NamedTuple):
 class PlansAhead:
     """For prefetches that follow each other on one stream."""
 
-    def __init__(self, port: _native.RankPort, cell_of: Callable[[int], torch.Tensor], device: Device):
+    def __init__(self, client: _native.EngineClient, cell_of: Callable[[int], torch.Tensor], device: Device):
         """cell_of: where the engine has the plan of a step that is decided."""
-        self._port, self._cell_of = port, cell_of
-        self._memory = device.zeros(PLANS_AHEAD, port.plan_bytes, dtype=np.uint8)
+        self._client, self._cell_of = client, cell_of
+        self._memory = device.zeros(PLANS_AHEAD, client.plan_bytes, dtype=np.uint8)
         self._places = [place.data_ptr() for place in self._memory]  # used in turn
         self._sent = -1  # the last step whose plan was sent ahead
 
@@ -37,7 +37,7 @@ class PlansAhead:
         enqueued before the next one is asked for."""
         cell = self._places[step % PLANS_AHEAD] if self._sent == step else self._cell_of(step).data_ptr()
         following = step + 1
-        if self._port.planned_steps <= following:  # nobody waits for it: its prefetch will find it
+        if self._client.planned_steps <= following:  # nobody waits for it: its prefetch will find it
             return PlanAddresses(cell)
         self._sent = following
         return PlanAddresses(cell, self._cell_of(following).data_ptr(), self._places[following % PLANS_AHEAD])

@@ -36,11 +36,11 @@ class SynchronisedRows(DirectWriteRows):
     publishes_before_sync = True
     _read_by_kernels = None  # none is read before the collective
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, config: FlushConfig, device: Device,
+    def __init__(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device: Device,
                  exchange: _native.Exchange):
-        super().__init__(table, port, config, device)
+        super().__init__(table, client, config, device)
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,
-                                           [port.staging_of(rank) for rank in range(port.ranks)])
+                                           [client.staging_of(rank) for rank in range(client.ranks)])
         self._publications: Dict[int, Callable[[], None]] = {}  # by where the plan is
 
     @staticmethod

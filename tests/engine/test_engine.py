@@ -84,10 +84,10 @@ def oracle(trace, table, dim, update):
 class NumpyRank:
     """Follows the plans of one rank; its cache is an array."""
 
-    def __init__(self, port, table, dim, slots, update):
-        self.port, self.table, self.dim, self.update = port, table, dim, update
+    def __init__(self, client, table, dim, slots, update):
+        self.client, self.table, self.dim, self.update = client, table, dim, update
         self.cache = np.zeros((slots, dim + 1), np.float32)
-        self.staging = port.staging()
+        self.staging = client.staging()
 
     def store(self, leave, target, record):
         if leave == TO_CACHE:
@@ -99,22 +99,22 @@ class NumpyRank:
 
     def serve_write_backs(self, step):
         while True:
-            _, slots, leaves, targets = self.port.write_backs(step)
+            _, slots, leaves, targets = self.client.write_backs(step)
             if not len(slots):
                 return
             for slot, leave, target in zip(slots, leaves, targets):
                 self.store(leave, target, self.cache[slot])
-            self.port.publish_write_backs(len(slots))
+            self.client.publish_write_backs(len(slots))
 
     def step(self, step, occurrences):
-        rows, sources, leaves, targets = self.port.plan(step)
+        rows, sources, leaves, targets = self.client.plan(step)
         self.serve_write_backs(step)
-        self.port.wait_gate(step)
+        self.client.wait_gate(step)
         for i, (row, source, leave, target) in enumerate(zip(rows, sources, leaves, targets)):
             record = self.table[row, : self.dim + 1] if source == FROM_HOST else self.cache[source]
             record = record.copy()
             parts = [
-                gradients(step, self.port.rank, entry, row, occurrences[entry, i], record[: self.dim])
+                gradients(step, self.client.rank, entry, row, occurrences[entry, i], record[: self.dim])
                 for entry in range(ENTRIES)
             ]
             if leave == TO_GRADIENT:
@@ -124,12 +124,12 @@ class NumpyRank:
                 for part in parts:
                     self.update.apply(record, part)
                 self.store(leave, target, record)
-        self.port.publish(step)
+        self.client.publish(step)
 
     def drain(self):
-        for row, slot in zip(*self.port.drain()):
+        for row, slot in zip(*self.client.drain()):
             self.table[row, : self.dim + 1] = self.cache[slot]
-        self.port.finish_drain()
+        self.client.finish_drain()
 
 
 def train(engine, trace, table, dim, slots, update, lookahead, drain_after=()):
@@ -138,13 +138,13 @@ def train(engine, trace, table, dim, slots, update, lookahead, drain_after=()):
 
     def rank_body(rank):
         try:
-            port = engine.port(rank)
-            me = NumpyRank(port, table, dim, slots, update)
+            client = engine.client(rank)
+            me = NumpyRank(client, table, dim, slots, update)
             registered = 0
             for step in range(len(trace)):
                 while registered < len(trace) and registered <= step + lookahead:
                     rows, occurrences = trace[registered][rank]
-                    port.register_step(registered, rows, occurrences.ravel())
+                    client.register_step(registered, rows, occurrences.ravel())
                     registered += 1
                 me.step(step, trace[step][rank][1])
                 if step in drain_after or step == len(trace) - 1:
@@ -217,9 +217,9 @@ def test_sgd_moves_rows_and_leaves_the_state():
     table[:, 3] = 9
     before = table.copy()
     with small_engine(table) as engine:
-        port = engine.port(0)
-        port.register_step(0, np.array([2], np.int64), np.array([1, 1], np.int32))
-        rank = NumpyRank(port, table, 3, 0, _native.SgdUpdate(1.0))
+        client = engine.client(0)
+        client.register_step(0, np.array([2], np.int64), np.array([1, 1], np.int32))
+        rank = NumpyRank(client, table, 3, 0, _native.SgdUpdate(1.0))
         rank.step(0, np.array([[1], [1]], np.int32))
         rank.drain()
     step = gradients(0, 0, 0, 2, 1, before[2, :3])[0], gradients(0, 0, 1, 2, 1, before[2, :3])[0]
@@ -242,19 +242,19 @@ def test_sgd_moves_rows_and_leaves_the_state():
 def test_wrong_registrations_are_refused_with_a_sentence(rows, occurrences, message):
     with small_engine(first_table(4, 3) if len(rows) < 5 else first_table(9, 3), ranks=2) as engine:
         with pytest.raises(ValueError, match=message):
-            engine.port(0).register_step(0, np.array(rows, np.int64), np.array(occurrences, np.int32))
+            engine.client(0).register_step(0, np.array(rows, np.int64), np.array(occurrences, np.int32))
 
 
 def test_steps_out_of_order_or_beyond_the_lookahead_are_refused():
     with small_engine(first_table(4, 3)) as engine:
-        port = engine.port(0)
+        client = engine.client(0)
         nothing = np.array([], np.int64), np.array([], np.int32)
         with pytest.raises(RuntimeError, match="step 0 comes next"):
-            port.register_step(1, *nothing)
+            client.register_step(1, *nothing)
         for step in range(3):
-            port.register_step(step, *nothing)
+            client.register_step(step, *nothing)
         with pytest.raises(RuntimeError, match="beyond the lookahead of 2"):
-            port.register_step(3, *nothing)
+            client.register_step(3, *nothing)
 
 
 @pytest.mark.parametrize(
@@ -296,15 +296,15 @@ def test_the_memory_of_an_engine_is_known_before(policy, change, on_device):
 def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():
     table, seen, registered = first_table(4, 3), [], threading.Event()
 
-    def waits(port):
-        port.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
+    def waits(client):
+        client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
         registered.set()
         with pytest.raises(EngineError, match="out of coffee"):
-            port.plan(0)
+            client.plan(0)
         seen.append(True)
 
     with pytest.raises(ValueError), small_engine(table, ranks=2) as engine:
-        thread = threading.Thread(target=waits, args=(engine.port(0),))
+        thread = threading.Thread(target=waits, args=(engine.client(0),))
         thread.start()
         registered.wait()
         raise ValueError("out of coffee")
@@ -315,21 +315,21 @@ def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():
 def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behind():
     child_code = (
         "import sys, time, numpy as np; from dglke_frugal import _native;"
-        "port = _native.attach_rank(sys.argv[1], 1);"
-        "port.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32));"
+        "client = _native.attach_rank(sys.argv[1], 1);"
+        "client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32));"
         "print('ready', flush=True); time.sleep(60)"
     )
     with nothing_left(), small_engine(first_table(4, 3), ranks=2) as engine:
-        port = engine.port(0)
-        port.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
+        client = engine.client(0)
+        client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
         child = subprocess.Popen([sys.executable, "-c", child_code, engine.segment_path], stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"ready\n"
-        port.plan(0)
-        port.wait_gate(0)
-        port.publish(0)
+        client.plan(0)
+        client.wait_gate(0)
+        client.publish(0)
         child.send_signal(signal.SIGKILL)
         with pytest.raises(EngineError, match=rf"Rank 1 \(process {child.pid}\) has ended"):
-            port.drain()
+            client.drain()
         child.wait()
         child.stdout.close()
 
@@ -343,10 +343,10 @@ def test_a_killed_engine_process_stops_its_ranks():
         "print(e.segment_path, flush=True); time.sleep(60)"
     )
     host = subprocess.Popen([sys.executable, "-c", engine_code], stdout=subprocess.PIPE, text=True)
-    port = _native.attach_rank(host.stdout.readline().strip(), 0)
+    client = _native.attach_rank(host.stdout.readline().strip(), 0)
     killer = threading.Timer(0.2, host.kill)
     killer.start()
     with pytest.raises(EngineError, match="process that runs the engine has ended"):
-        port.plan(0)
+        client.plan(0)
     host.wait()
     host.stdout.close()

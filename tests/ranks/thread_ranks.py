@@ -61,7 +61,7 @@ def shared_segment(ranks, scores, weights, squares):
 
 
 class ThreadRanks:
-    """Threads that train through stores as processes would, each with its own port, cache, step and device.
+    """Threads that train through stores as processes would, each with its own client, cache, step and device.
 
     make_device: of each rank a store.device.Device to compute on, or None for csrc/step.
     """

@@ -9,7 +9,7 @@ from dglke_frugal.store.plans_ahead import PLANS_AHEAD, PlansAhead
 CELLS, BYTES = 3, 256
 
 
-class Port:
+class Client:
     """Plans in cells that are used in turn; each byte of a plan is its step."""
 
     plan_bytes = BYTES
@@ -34,10 +34,10 @@ def bytes_at(address):
 
 @pytest.mark.parametrize("ahead", [0, 1, 2])
 def test_each_step_reads_its_own_plan(ahead):
-    port = Port()
-    plans = PlansAhead(port, port.plan_cell, PlainDevice())
+    client = Client()
+    plans = PlansAhead(client, client.plan_cell, PlainDevice())
     for step in range(3 * CELLS):
-        port.plan_up_to(step + 1 + (ahead if step % 4 else 0))  # now and then the planner is late
+        client.plan_up_to(step + 1 + (ahead if step % 4 else 0))  # now and then the planner is late
         cell, following, place = plans.addresses(step)
         assert (bytes_at(cell) == step).all()
         if following:
@@ -46,15 +46,15 @@ def test_each_step_reads_its_own_plan(ahead):
 
 
 def test_what_is_not_decided_is_not_waited_for_and_the_rest_comes_ahead():
-    port = Port()
-    plans = PlansAhead(port, port.plan_cell, PlainDevice())
-    cells = [each.ctypes.data for each in port.cells]
-    port.plan_up_to(1)
+    client = Client()
+    plans = PlansAhead(client, client.plan_cell, PlainDevice())
+    cells = [each.ctypes.data for each in client.cells]
+    client.plan_up_to(1)
     assert plans.addresses(0) == (cells[0], 0, 0)
-    port.plan_up_to(3)
+    client.plan_up_to(3)
     cell, following, place = plans.addresses(1)
     assert (cell, following) == (cells[1], cells[2]) and place not in cells
-    port.plan_up_to(4)
+    client.plan_up_to(4)
     there, following, other = plans.addresses(2)
     assert (there, following) == (place, cells[0]) and other not in (place, *cells)
     assert plans.addresses(3) == (other, 0, 0)

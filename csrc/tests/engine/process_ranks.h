@@ -83,13 +83,13 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
         segment = Segment::attach(control.path);
       }
       attached = true;
-      RankPort port(segment, rank);
+      EngineClient client(segment, rank);
       const auto wait_for_the_kill = [&](int self, std::int64_t step) {
         if (self != options.kill_rank || step != options.kill_at_step) return;
         control.victim_waits = 1;
         while (true) pause();
       };
-      train_rank(port, shape, trace, oracle, table.data(), update, control.stale, wait_for_the_kill, {});
+      train_rank(client, shape, trace, oracle, table.data(), update, control.stale, wait_for_the_kill, {});
       return kDone;
     } catch (const EngineError& error) {
       std::strncpy(control.errors[rank], error.what(), 255);

@@ -4,10 +4,10 @@
 
 namespace frugal {
 
-ReferenceExecutor::ReferenceExecutor(RankPort& port, const RowLayout& layout, int entries, float* host_rows,
+ReferenceExecutor::ReferenceExecutor(EngineClient& client, const RowLayout& layout, int entries, float* host_rows,
                                      std::int64_t cache_slots, std::shared_ptr<const RowUpdate> update,
                                      Gradient gradient)
-    : port_(port),
+    : client_(client),
       layout_(layout),
       entries_(entries),
       host_rows_(host_rows),
@@ -20,20 +20,20 @@ void ReferenceExecutor::copy(float* to, const float* from) const {
 }
 
 void ReferenceExecutor::serve_write_backs(std::int64_t step) {
-  for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
+  for (auto requests = client_.write_backs(step); !requests.empty(); requests = client_.write_backs(step)) {
     for (const WriteBack& request : requests) {
       float* to =
-          request.leave == RowDestination::kHostRow ? host(request.target) : port_.staging().data() + request.target;
+          request.leave == RowDestination::kHostRow ? host(request.target) : client_.staging().data() + request.target;
       copy(to, cached(request.slot));
     }
-    port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+    client_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
   }
 }
 
 std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
-  const StepPlan plan = port_.plan(step);
+  const StepPlan plan = client_.plan(step);
   serve_write_backs(step);
-  const std::int64_t waited = port_.wait_gate(step);
+  const std::int64_t waited = client_.wait_gate(step);
   const std::size_t rows = plan.rows.size();
   values_.resize(rows * static_cast<std::size_t>(layout_.stride));
   const auto value = [&](std::size_t i) { return values_.data() + static_cast<std::int64_t>(i) * layout_.stride; };
@@ -44,7 +44,7 @@ std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
   std::vector<const float*> pointers;
   for (std::size_t i = 0; i < rows; ++i) {
     const bool sends_gradients = plan.leave[i] == RowDestination::kGradient;
-    float* staged = sends_gradients ? port_.staging().data() + plan.target[i] : nullptr;
+    float* staged = sends_gradients ? client_.staging().data() + plan.target[i] : nullptr;
     // All gradients come from the value at the start of the step, also those of later entries.
     std::size_t total = 0;
     for (int entry = 0; entry < entries_; ++entry)
@@ -54,7 +54,7 @@ std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
     float* const first = next;
     for (int entry = 0; entry < entries_; ++entry)
       for (int k = 0; k < work.occurrences[static_cast<std::size_t>(entry) * rows + i]; ++k, next += layout_.stride)
-        gradient_(step, port_.rank(), entry, plan.rows[i], k, value(i), next);
+        gradient_(step, client_.rank(), entry, plan.rows[i], k, value(i), next);
     if (sends_gradients) continue;
     const float* gradient = first;
     for (int entry = 0; entry < entries_; ++entry) {
@@ -68,19 +68,19 @@ std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
         copy(cached(plan.target[i]), value(i));
         break;
       case RowDestination::kValue:
-        copy(port_.staging().data() + plan.target[i], value(i));
+        copy(client_.staging().data() + plan.target[i], value(i));
         break;
       default:
         copy(host(plan.target[i]), value(i));
     }
   }
-  port_.publish(step);
+  client_.publish(step);
   return waited;
 }
 
 void ReferenceExecutor::drain() {
-  for (const CachedRow& row : port_.drain()) copy(host(row.row), cached(row.slot));
-  port_.finish_drain();
+  for (const CachedRow& row : client_.drain()) copy(host(row.row), cached(row.slot));
+  client_.finish_drain();
 }
 
 }  // namespace frugal

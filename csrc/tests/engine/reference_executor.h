@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/rank_port.h"
+#include "engine/engine_client.h"
 #include "memory/row_layout.h"
 #include "optim/row_update.h"
 
@@ -30,7 +30,7 @@ class ReferenceExecutor {
   using Read = std::function<void(std::int64_t step, std::int64_t row, const float* record)>;
 
   // host_rows: the table as this process sees it.
-  ReferenceExecutor(RankPort& port, const RowLayout& layout, int entries, float* host_rows, std::int64_t cache_slots,
+  ReferenceExecutor(EngineClient& client, const RowLayout& layout, int entries, float* host_rows, std::int64_t cache_slots,
                     std::shared_ptr<const RowUpdate> update, Gradient gradient);
 
   void set_read(Read read) { read_ = std::move(read); }
@@ -47,7 +47,7 @@ class ReferenceExecutor {
   float* host(std::int64_t row) { return host_rows_ + row * layout_.stride; }
   void copy(float* to, const float* from) const;
 
-  RankPort& port_;
+  EngineClient& client_;
   const RowLayout layout_;
   const int entries_;
   float* const host_rows_;

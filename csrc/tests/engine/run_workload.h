@@ -65,28 +65,28 @@ inline std::int64_t count_wrong_rows(std::span<const float> table, std::span<con
 }
 
 // Everything that one rank does in a run: registers ahead, checks what it reads, trains to the end and drains.
-inline void train_rank(RankPort& port, const Shape& shape, const Trace& trace, const Oracle& oracle, float* table,
+inline void train_rank(EngineClient& client, const Shape& shape, const Trace& trace, const Oracle& oracle, float* table,
                        std::shared_ptr<const RowUpdate> update, std::atomic<std::int64_t>& stale,
                        const std::function<void(int, std::int64_t)>& before_step,
                        const std::function<void(std::int64_t, ReferenceExecutor&)>& after_step) {
   const RowLayout layout = RowLayout::for_dim(shape.dim);
-  ReferenceExecutor executor(port, layout, shape.entries, table, shape.slots, std::move(update),
+  ReferenceExecutor executor(client, layout, shape.entries, table, shape.slots, std::move(update),
                              [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value,
                                  float* g) { test_gradient(step, r, entry, row, k, value, g, layout.dim); });
   executor.set_read([&](std::int64_t step, std::int64_t row, const float* record) {
     stale += !same_record(record, oracle.before[static_cast<std::size_t>(step)].at(row).data(), layout.dim);
   });
-  const auto rank = static_cast<std::size_t>(port.rank());
+  const auto rank = static_cast<std::size_t>(client.rank());
   const auto steps = static_cast<std::int64_t>(trace.size());
   std::int64_t registered = 0;
   for (std::int64_t s = 0; s < steps; ++s) {
     for (; registered < steps && registered <= s + shape.lookahead; ++registered) {
       const StepWork& work = trace[static_cast<std::size_t>(registered)][rank];
-      port.register_step(registered, work.rows, work.occurrences);
+      client.register_step(registered, work.rows, work.occurrences);
     }
-    if (before_step) before_step(port.rank(), s);
+    if (before_step) before_step(client.rank(), s);
     executor.step(s, trace[static_cast<std::size_t>(s)][rank]);
-    if ((s + port.rank()) % 2 == 0) executor.serve_write_backs(s + 1);  // early, or only before the next gate
+    if ((s + client.rank()) % 2 == 0) executor.serve_write_backs(s + 1);  // early, or only before the next gate
     if (after_step) after_step(s, executor);
   }
   executor.drain();
@@ -121,10 +121,10 @@ inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOpt
     threads.emplace_back([&, rank] {
       try {
         train_rank(
-            engine.port(rank), shape, trace, oracle, table.data(), update, stale, options.before_step,
+            engine.client(rank), shape, trace, oracle, table.data(), update, stale, options.before_step,
             [&, rank](std::int64_t step, ReferenceExecutor& executor) { drain_and_compare(step, executor, rank); });
       } catch (const std::exception& error) {
-        engine.port(rank).fail(error.what());
+        engine.client(rank).fail(error.what());
       }
       --running;
     });

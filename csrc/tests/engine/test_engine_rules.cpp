@@ -32,7 +32,7 @@ class Scenario {
     engine_ = std::make_unique<Engine>(engine_config(shape_, layout_, table_.data(), update_));
     for (int r = 0; r < ranks; ++r)
       executors_.push_back(std::make_unique<ReferenceExecutor>(
-          engine_->port(r), layout_, 2, table_.data(), slots, update_,
+          engine_->client(r), layout_, 2, table_.data(), slots, update_,
           [](std::int64_t step, int rank, int entry, std::int64_t row, int k, const float* value, float* g) {
             test_gradient(step, rank, entry, row, k, value, g, kDim);
           }));
@@ -50,9 +50,9 @@ class Scenario {
     for (int r = 0; r < ranks_; ++r) {
       const auto& mine = rows[static_cast<std::size_t>(r)];
       trace_.back().push_back({mine, std::vector<std::int32_t>(2 * mine.size(), 1)});
-      engine_->port(r).register_step(step, mine, trace_.back().back().occurrences);
+      engine_->client(r).register_step(step, mine, trace_.back().back().occurrences);
     }
-    for (int r = 0; r < ranks_; ++r) engine_->port(r).plan(step);  // decided
+    for (int r = 0; r < ranks_; ++r) engine_->client(r).plan(step);  // decided
     return step;
   }
   void run(int rank, std::int64_t step) {
@@ -60,7 +60,7 @@ class Scenario {
         step, trace_[static_cast<std::size_t>(step)][static_cast<std::size_t>(rank)]);
   }
   void serve(int rank, std::int64_t step) { executors_[static_cast<std::size_t>(rank)]->serve_write_backs(step); }
-  bool gate_open(std::int64_t step) { return engine_->port(0).gate_open(step); }
+  bool gate_open(std::int64_t step) { return engine_->client(0).gate_open(step); }
   // Whether the gate opens once nothing is held any more.
   bool gate_opens(std::int64_t step) {
     for (int i = 0; i < 180'000 && !gate_open(step); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -286,14 +286,14 @@ TEST(EngineRules, AFlushThreadThatFailsStopsAllRanksWithItsError) {
   s.run(0, 0);
   for (int rank = 0; rank < 2; ++rank) {
     try {
-      s.engine().port(rank).wait_gate(1);
+      s.engine().client(rank).wait_gate(1);
       FAIL() << "the gate opened";
     } catch (const EngineError& error) {
       EXPECT_STREQ(error.what(), "The engine's flush thread 0 failed: injected at worker:writing");
     }
   }
-  EXPECT_THROW(s.engine().port(0).publish(1), EngineError);  // sticky
-  EXPECT_THROW(s.engine().port(1).drain(), EngineError);
+  EXPECT_THROW(s.engine().client(0).publish(1), EngineError);  // sticky
+  EXPECT_THROW(s.engine().client(1).drain(), EngineError);
 }
 
 TEST(EngineRules, APlannerThatFailsStopsAllRanks) {
@@ -304,8 +304,8 @@ TEST(EngineRules, APlannerThatFailsStopsAllRanks) {
 
 TEST(EngineRules, AnEngineThatIsClosedDoesNotLeaveARankWaiting) {
   auto scenario = std::make_unique<Scenario>(Mutation::kNone, 2);
-  RankPort port(scenario->engine().segment(), 0);
-  std::thread waits([&port] { EXPECT_THROW(port.drain(), EngineError); });
+  EngineClient client(scenario->engine().segment(), 0);
+  std::thread waits([&client] { EXPECT_THROW(client.drain(), EngineError); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   scenario.reset();
   waits.join();
@@ -314,10 +314,10 @@ TEST(EngineRules, AnEngineThatIsClosedDoesNotLeaveARankWaiting) {
 TEST(EngineRules, ARankThatLeavesIsMissedByTheOthers) {
   Scenario s(Mutation::kNone, 2);
   {
-    RankPort leaves(s.engine().segment(), 1);
+    EngineClient leaves(s.engine().segment(), 1);
   }
-  s.engine().port(0).register_step(0, {}, {});
-  EXPECT_THROW(s.engine().port(0).plan(0), EngineError);
+  s.engine().client(0).register_step(0, {}, {});
+  EXPECT_THROW(s.engine().client(0).plan(0), EngineError);
   EXPECT_EQ(s.engine().error(), "Rank 1 left before step 0, which other ranks wait for.");
 }
 
@@ -328,8 +328,8 @@ TEST(EngineRules, ARankThatNeverComesIsMissedByTheOthers) {
   EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
   config.attach_seconds = 0.01;
   Engine engine(config);
-  engine.port(0).register_step(0, {}, {});
-  EXPECT_THROW(engine.port(0).plan(0), EngineError);
+  engine.client(0).register_step(0, {}, {});
+  EXPECT_THROW(engine.client(0).plan(0), EngineError);
   EXPECT_EQ(engine.error(), "Rank 1 has not attached to the engine, and other ranks wait for it.");
 }
 
@@ -338,7 +338,7 @@ TEST(EngineRules, AGateBeforeItsWriteBacksIsRefused) {
   s.register_step({{3}, {}});
   s.register_step({{}, {3}});
   s.run(0, 0);
-  EXPECT_THROW(s.engine().port(0).wait_gate(1), std::logic_error);
+  EXPECT_THROW(s.engine().client(0).wait_gate(1), std::logic_error);
 }
 
 class EvictsWhatTheStepUses final : public CachePolicy {
@@ -359,8 +359,8 @@ TEST(EngineRules, APolicyThatEvictsARowOfTheSameStepIsAnError) {
   config.caches = {std::make_shared<EvictsWhatTheStepUses>()};
   Engine engine(config);
   const std::vector<std::int64_t> rows = {1, 2};
-  engine.port(0).register_step(0, rows, {});
-  EXPECT_THROW(engine.port(0).plan(0), EngineError);
+  engine.client(0).register_step(0, rows, {});
+  EXPECT_THROW(engine.client(0).plan(0), EngineError);
   EXPECT_NE(engine.error().find("evicted a row"), std::string::npos);
 }
 
@@ -373,8 +373,8 @@ TEST(EngineRules, AStepThatStagingCannotHoldIsAnErrorWithARemedy) {
   std::vector<float> table = initial_table(shape, layout);
   Engine engine(engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f)));
   const std::vector<std::int64_t> rows = {1, 2, 3};
-  engine.port(0).register_step(0, rows, {});
-  EXPECT_THROW(engine.port(0).plan(0), EngineError);
+  engine.client(0).register_step(0, rows, {});
+  EXPECT_THROW(engine.client(0).plan(0), EngineError);
   EXPECT_NE(engine.error().find("staging_bytes"), std::string::npos);
 }
 

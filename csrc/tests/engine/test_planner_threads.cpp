@@ -67,7 +67,7 @@ std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<Cache
   EngineConfig config = config_of(table, policy, threads);
   config.mode = mode;
   Engine engine(config);
-  RankPort& port = engine.port(0);
+  EngineClient& client = engine.client(0);
   std::vector<Plan> plans(steps.size());
   std::vector<std::weak_ptr<const Rows>> owners;
   std::int64_t registered = 0;
@@ -76,23 +76,23 @@ std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<Cache
       const Rows& rows = steps[static_cast<std::size_t>(registered)];
       const auto owner = given ? std::make_shared<const Rows>(rows) : nullptr;
       owners.push_back(owner);
-      port.register_step(registered, owner ? *owner : rows, {}, owner);
+      client.register_step(registered, owner ? *owner : rows, {}, owner);
     }
-    const StepPlan plan = port.plan(s);
+    const StepPlan plan = client.plan(s);
     EXPECT_TRUE(owners[static_cast<std::size_t>(s)].expired());
     Plan& made = plans[static_cast<std::size_t>(s)];
     EXPECT_TRUE(std::ranges::equal(plan.rows, steps[static_cast<std::size_t>(s)]));
     made.source.assign(plan.source.begin(), plan.source.end());
     made.leave.assign(plan.leave.begin(), plan.leave.end());
     made.target.assign(plan.target.begin(), plan.target.end());
-    for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s)) {
+    for (auto requests = client.write_backs(s); !requests.empty(); requests = client.write_backs(s)) {
       for (const WriteBack& request : requests)  // whenever they come
         plans[static_cast<std::size_t>(request.block)].write_backs.push_back(
             {request.row, request.slot, request.after, request.block});
-      port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+      client.publish_write_backs(static_cast<std::int64_t>(requests.size()));
     }
-    port.wait_gate(s);
-    port.publish(s);
+    client.wait_gate(s);
+    client.publish(s);
   }
   for (Plan& plan : plans) std::ranges::sort(plan.write_backs);
   return plans;
@@ -151,9 +151,9 @@ TEST(PlannerThreads, AGivenListThatIsNoneStopsTheEngine) {
       (*rows)[position] = row;
       std::vector<float> table = host_table();
       Engine engine(config_of(table, std::make_shared<StaticHotSet>(hot_rows()), 3));
-      engine.port(0).register_step(0, *rows, {}, rows);
+      engine.client(0).register_step(0, *rows, {}, rows);
       try {
-        engine.port(0).plan(0);
+        engine.client(0).plan(0);
         FAIL() << "planned with row " << row << " at position " << position;
       } catch (const EngineError& error) {
         const std::string which = "Row " + std::to_string(row) + " at position " + std::to_string(position);

@@ -54,10 +54,10 @@ TEST(PolicyCalls, TouchesComeBeforeAdmissionsWithTheCountsOfTheRank) {
   const auto policy = std::make_shared<Recorder>();
   std::vector<float> table;
   Engine engine(config_with({policy}, table, 1));
-  RankPort& port = engine.port(0);
+  EngineClient& client = engine.client(0);
   const std::vector<std::vector<std::int64_t>> steps = {{1, 2, 9}, {2}, {1, 9}, {1, 2}, {2}};
-  for (std::size_t s = 0; s < steps.size(); ++s) port.register_step(static_cast<std::int64_t>(s), steps[s], {});
-  port.plan(4);
+  for (std::size_t s = 0; s < steps.size(); ++s) client.register_step(static_cast<std::int64_t>(s), steps[s], {});
+  client.plan(4);
   using Call = Recorder::Call;
   EXPECT_EQ(policy->calls(), (std::vector<Call>{{'a', 1, 0, 1}, {'a', 2, 0, 1}, {'a', 9, 0, 1}, {'t', 2, 1, 2},
                                                 {'t', 1, 2, 2}, {'a', 9, 2, 2}, {'t', 1, 3, 3}, {'t', 2, 3, 3},
@@ -72,9 +72,9 @@ TEST(PolicyCalls, RowsThatAnotherRankReadsAreReleasedBeforeAnyIsAdmitted) {
   const std::vector<std::int32_t> once(4, 1);
   const auto register_both = [&](std::int64_t step, const std::vector<std::int64_t>& a,
                                  const std::vector<std::int64_t>& b) {
-    engine.port(0).register_step(step, a, std::span(once).first(2 * a.size()));
-    engine.port(1).register_step(step, b, std::span(once).first(2 * b.size()));
-    engine.port(0).plan(step);
+    engine.client(0).register_step(step, a, std::span(once).first(2 * a.size()));
+    engine.client(1).register_step(step, b, std::span(once).first(2 * b.size()));
+    engine.client(0).plan(step);
   };
   register_both(0, row, none);
   register_both(1, none, rows);

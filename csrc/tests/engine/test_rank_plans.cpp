@@ -67,23 +67,23 @@ Plans plans_of(const Steps& steps, int threads) {
     for (; registered < kSteps && registered <= s + kLookahead; ++registered)
       for (int r = 0; r < ranks; ++r) {
         const Rows& rows = steps[static_cast<std::size_t>(registered)][static_cast<std::size_t>(r)];
-        engine.port(r).register_step(registered, rows, {once.data(), 2 * rows.size()});
+        engine.client(r).register_step(registered, rows, {once.data(), 2 * rows.size()});
       }
     for (int r = 0; r < ranks; ++r) {
-      RankPort& port = engine.port(r);
-      const StepPlan plan = port.plan(s);
+      EngineClient& client = engine.client(r);
+      const StepPlan plan = client.plan(s);
       Plan& made = plans[static_cast<std::size_t>(s)][static_cast<std::size_t>(r)];
       made.source.assign(plan.source.begin(), plan.source.end());
       made.leave.assign(plan.leave.begin(), plan.leave.end());
       made.target.assign(plan.target.begin(), plan.target.end());
-      for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s)) {
+      for (auto requests = client.write_backs(s); !requests.empty(); requests = client.write_backs(s)) {
         for (const WriteBack& each : requests)  // also of later plans, which come when they come
           plans[static_cast<std::size_t>(each.block)][static_cast<std::size_t>(r)].write_backs.insert(
               {each.row, each.slot, each.after, each.block});
-        port.publish_write_backs(std::ssize(requests));
+        client.publish_write_backs(std::ssize(requests));
       }
-      port.wait_gate(s);
-      port.publish(s);
+      client.wait_gate(s);
+      client.publish(s);
     }
   }
   return plans;

@@ -48,21 +48,21 @@ std::vector<float> expected_table(const Shape& shape, Trace trace, int rank, con
   return Oracle(ranks, trace, RowLayout::for_dim(shape.dim), update).table;
 }
 
-void train_columns(RankPort& port, const Shape& shape, const Trace& trace, std::vector<float>& table,
+void train_columns(EngineClient& client, const Shape& shape, const Trace& trace, std::vector<float>& table,
                    std::shared_ptr<const RowUpdate> update, const std::function<void(int, std::int64_t)>& before_step) {
   const RowLayout layout = RowLayout::for_dim(shape.dim);
-  ReferenceExecutor executor(port, layout, shape.entries, table.data(), shape.slots, std::move(update),
+  ReferenceExecutor executor(client, layout, shape.entries, table.data(), shape.slots, std::move(update),
                              [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value,
                                  float* g) { test_gradient(step, r, entry, row, k, value, g, layout.dim); });
   const auto steps = static_cast<std::int64_t>(trace.size());
   std::int64_t registered = 0;
   for (std::int64_t s = 0; s < steps; ++s) {
     for (; registered < steps && registered <= s + shape.lookahead; ++registered)
-      port.register_step(registered, trace[static_cast<std::size_t>(registered)][0].rows, {});
-    if (before_step) before_step(port.rank(), s);
+      client.register_step(registered, trace[static_cast<std::size_t>(registered)][0].rows, {});
+    if (before_step) before_step(client.rank(), s);
     executor.step(s, trace[static_cast<std::size_t>(s)][0]);
-    if ((s + port.rank()) % 2 == 0) executor.serve_write_backs(s + 1);
-    if (port.rank() == 0 && s % 31 == 7) executor.drain();  // its own affair
+    if ((s + client.rank()) % 2 == 0) executor.serve_write_backs(s + 1);
+    if (client.rank() == 0 && s % 31 == 7) executor.drain();  // its own affair
   }
   executor.drain();
 }
@@ -76,12 +76,12 @@ TEST(SameSteps, EachRankTrainsAsIfItWereAlone) {
     const RowLayout layout = RowLayout::for_dim(shape.dim);
     std::vector<std::vector<float>> tables(static_cast<std::size_t>(ranks), initial_table(shape, layout));
     Engine engine(config_of(shape, ranks, tables[0], update));
-    for (int r = 0; r < ranks; ++r) EXPECT_EQ(engine.port(r).ranks(), 1);
+    for (int r = 0; r < ranks; ++r) EXPECT_EQ(engine.client(r).ranks(), 1);
     std::vector<std::thread> threads;
     for (int r = 0; r < ranks; ++r)
       threads.emplace_back([&, r] {
         try {
-          train_columns(engine.port(r), shape, trace, tables[static_cast<std::size_t>(r)], update,
+          train_columns(engine.client(r), shape, trace, tables[static_cast<std::size_t>(r)], update,
                         [&](int rank, std::int64_t step) {  // one rank after the other is the slow one
                           if (seed % 2 && (step / 20) % ranks == rank)
                             std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -112,10 +112,10 @@ TEST(SameSteps, ASlowRankFindsItsPlan) {
   const auto update = std::make_shared<RowAdagradUpdate>(0.1f);
   std::vector<float> table = initial_table(shape, RowLayout::for_dim(shape.dim));
   Engine engine(config_of(shape, 2, table, update));
-  RankPort &fast = engine.port(0), &slow = engine.port(1);
-  const auto serve = [](RankPort& port, std::int64_t step) {
-    for (auto requests = port.write_backs(step); !requests.empty(); requests = port.write_backs(step))
-      port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+  EngineClient &fast = engine.client(0), &slow = engine.client(1);
+  const auto serve = [](EngineClient& client, std::int64_t step) {
+    for (auto requests = client.write_backs(step); !requests.empty(); requests = client.write_backs(step))
+      client.publish_write_backs(static_cast<std::int64_t>(requests.size()));
   };
   const auto rows = [&](std::int64_t step) -> const std::vector<std::int64_t>& {
     return trace[static_cast<std::size_t>(step)][0].rows;
@@ -159,9 +159,9 @@ TEST(SameSteps, ARankThatIsGoneStopsTheOthers) {
     if (child == 0) {
       while (ready == 0) usleep(200);
       try {
-        RankPort port(Segment::attach(path), 1);
+        EngineClient client(Segment::attach(path), 1);
         std::vector<float> table = initial_table(shape, RowLayout::for_dim(shape.dim));
-        train_columns(port, shape, trace, table, update, [&](int, std::int64_t step) {
+        train_columns(client, shape, trace, table, update, [&](int, std::int64_t step) {
           if (step < 20) return;
           if (!killed) throw std::runtime_error("leaves");
           ready = 2;
@@ -181,7 +181,7 @@ TEST(SameSteps, ARankThatIsGoneStopsTheOthers) {
       waitpid(child, nullptr, 0);
     });
     try {
-      train_columns(engine.port(0), shape, trace, table, update, {});
+      train_columns(engine.client(0), shape, trace, table, update, {});
       ADD_FAILURE() << "no error";
     } catch (const EngineError& error) {
       EXPECT_NE(std::string(error.what()).find("Rank 1"), std::string::npos) << error.what();

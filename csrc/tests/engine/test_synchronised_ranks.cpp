@@ -67,22 +67,22 @@ Plans random_plans(int ranks, bool cached, std::uint64_t seed) {
     for (; registered < kSteps && registered <= s + lookahead; ++registered)
       for (int r = 0; r < ranks; ++r) {
         const auto& list = steps[static_cast<std::size_t>(registered)][static_cast<std::size_t>(r)];
-        engine.port(r).register_step(registered, list, {once.data(), 2 * list.size()});
+        engine.client(r).register_step(registered, list, {once.data(), 2 * list.size()});
       }
     for (int r = 0; r < ranks; ++r) {
-      RankPort& port = engine.port(r);
-      const StepPlan plan = port.plan(s);
+      EngineClient& client = engine.client(r);
+      const StepPlan plan = client.plan(s);
       Planned& made = plans[step][static_cast<std::size_t>(r)];
       made.rows.assign(plan.rows.begin(), plan.rows.end());
       made.source.assign(plan.source.begin(), plan.source.end());
       made.leave.assign(plan.leave.begin(), plan.leave.end());
       made.target.assign(plan.target.begin(), plan.target.end());
-      for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s)) {
+      for (auto requests = client.write_backs(s); !requests.empty(); requests = client.write_backs(s)) {
         made.write_backs.insert(made.write_backs.end(), requests.begin(), requests.end());
-        port.publish_write_backs(std::ssize(requests));
+        client.publish_write_backs(std::ssize(requests));
       }
-      port.wait_gate(s);
-      port.publish(s);
+      client.wait_gate(s);
+      client.publish(s);
     }
   }
   return plans;

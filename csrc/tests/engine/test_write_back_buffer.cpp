@@ -71,8 +71,8 @@ std::vector<std::vector<std::int64_t>> random_steps(const Setting& setting, std:
 // What a row's version has to be is a plain dictionary.
 class Machine {
  public:
-  Machine(RankPort& port, const Setting& setting, std::uint64_t seed)
-      : port_(port), setting_(setting), random_(seed), host_(static_cast<std::size_t>(setting.rows)) {}
+  Machine(EngineClient& client, const Setting& setting, std::uint64_t seed)
+      : client_(client), setting_(setting), random_(seed), host_(static_cast<std::size_t>(setting.rows)) {}
 
   std::int64_t steps() const { return steps_; }
   std::int64_t stayed() const { return stayed_; }
@@ -82,10 +82,10 @@ class Machine {
   void run(const std::vector<std::int64_t>& rows) {
     const std::int64_t step = steps_++;
     if (random_() % 25 == 0) drain();
-    const StepPlan plan = port_.plan(step);
+    const StepPlan plan = client_.plan(step);
     check_padding(step);
     serve_write_backs(step);
-    port_.wait_gate(step);
+    client_.wait_gate(step);
     // The slots of the step kBufferSteps before are used again, so that one must have been written back; others may have.
     write_back(step - kBufferSteps + static_cast<std::int64_t>(random_() % kBufferSteps));
     ASSERT_TRUE(std::ranges::equal(plan.rows, rows));
@@ -106,14 +106,14 @@ class Machine {
         stayed_ += plan.target[i] > setting_.slots;
       }
     }
-    port_.publish(step);
+    client_.publish(step);
   }
 
   // As a validation or a checkpoint does: the host has all values then, and training goes on as planned.
   void drain() {
     write_back(steps_);
-    for (const CachedRow& cached : port_.drain()) host(cached.row) = memory_.at(cached.slot);
-    port_.finish_drain();
+    for (const CachedRow& cached : client_.drain()) host(cached.row) = memory_.at(cached.slot);
+    client_.finish_drain();
     for (const auto& [row, version] : newest_) EXPECT_EQ(host(row), version) << "row " << row << " on the host";
   }
 
@@ -147,32 +147,32 @@ class Machine {
 
   std::int64_t first_buffer_slot(std::int64_t step) {
     std::int64_t first;
-    std::memcpy(&first, port_.plan_cell(step).data() + port_.plan_fields().first_buffer_slot, sizeof(first));
+    std::memcpy(&first, client_.plan_cell(step).data() + client_.plan_fields().first_buffer_slot, sizeof(first));
     EXPECT_EQ(first, setting_.slots + 1 + step % kBufferSteps * setting_.max_rows);
     return first;
   }
 
   // After all write-backs but the last step's.
   void serve_write_backs(std::int64_t step) {
-    for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
+    for (auto requests = client_.write_backs(step); !requests.empty(); requests = client_.write_backs(step)) {
       EXPECT_FALSE(setting_.evicts_to_buffer);
       write_back(step - 2);
       for (const WriteBack& request : requests) host(request.row) = memory_.at(request.slot);
-      port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+      client_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
     }
   }
 
   void check_padding(std::int64_t step) {
-    const auto cell = port_.plan_cell(step);
-    const PlanFields fields = port_.plan_fields();
-    const auto count = static_cast<std::int64_t>(port_.plan(step).rows.size());
+    const auto cell = client_.plan_cell(step);
+    const PlanFields fields = client_.plan_fields();
+    const auto count = static_cast<std::int64_t>(client_.plan(step).rows.size());
     const auto at = [&]<class T>(std::int64_t begin, std::int64_t i, T) {
       T value;
       std::memcpy(&value, cell.data() + begin + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
       return value;
     };
     EXPECT_EQ(at(fields.published, 0, std::int64_t{}), step + 1);
-    for (std::int64_t i = count; i < port_.max_rows(); ++i) {
+    for (std::int64_t i = count; i < client_.max_rows(); ++i) {
       EXPECT_EQ(at(fields.rows, i, std::int64_t{}), 0);
       EXPECT_EQ(at(fields.source, i, std::int32_t{}), setting_.slots);
       EXPECT_EQ(at(fields.leave, i, RowDestination{}), RowDestination::kCache);
@@ -181,7 +181,7 @@ class Machine {
     }
   }
 
-  RankPort& port_;
+  EngineClient& client_;
   const Setting setting_;
   std::mt19937_64 random_;
   std::int64_t steps_ = 0, stayed_ = 0, written_back_ = 0, evicted_ = 0;  // all but the first: rows, of all steps
@@ -217,14 +217,14 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   Engine engine(config);
   std::mt19937_64 random(seed);
   std::vector<Machine> machines;
-  for (int r = 0; r < setting.ranks; ++r) machines.emplace_back(engine.port(r), setting, random());
+  for (int r = 0; r < setting.ranks; ++r) machines.emplace_back(engine.client(r), setting, random());
   std::vector<std::int64_t> registered(static_cast<std::size_t>(setting.ranks));
   const auto slowest = [&] { return std::ranges::min_element(machines, {}, &Machine::steps)->steps(); };
   while (slowest() < kSteps) {
     const auto r = static_cast<std::size_t>(random() % machines.size());
     for (std::size_t each = 0; each < machines.size(); ++each)
       for (auto& next = registered[each]; next < kSteps && next <= slowest() + setting.lookahead; ++next)
-        engine.port(static_cast<int>(each)).register_step(next, steps[static_cast<std::size_t>(next)], {});
+        engine.client(static_cast<int>(each)).register_step(next, steps[static_cast<std::size_t>(next)], {});
     if (machines[r].steps() < registered[r]) machines[r].run(steps[static_cast<std::size_t>(machines[r].steps())]);
   }
   for (Machine& machine : machines) machine.drain();
@@ -309,8 +309,8 @@ TEST(WriteBackBuffer, AreForReadsThatFollowStores) {
   config.update = std::make_shared<SgdUpdate>(0.1f);
   const std::vector<std::int64_t> rows{1, 2};
   Engine engine(config);
-  engine.port(0).register_step(0, rows, {});
-  const StepPlan plan = engine.port(0).plan(0);
+  engine.client(0).register_step(0, rows, {});
+  const StepPlan plan = engine.client(0).plan(0);
   EXPECT_EQ(plan.leave[0], RowDestination::kValue);
   EXPECT_EQ(plan.source[1], kFromHost);
   config.write_back_steps = -1;

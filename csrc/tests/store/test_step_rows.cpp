@@ -90,7 +90,7 @@ TEST_P(CachedRowsTest, IsTheTableItselfToTheBit) {
   config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   if (setting.slots) config.caches = {std::make_shared<RandomAdmission>(setting.slots, 0.3, 17)};
   Engine engine(config);
-  CachedRows cached(table, engine.port(0));
+  CachedRows cached(table, engine.client(0));
   EXPECT_EQ(train(cached, setting.lookahead), expected_reads);
   EXPECT_EQ(dense(table), dense(expected));
 }

@@ -35,7 +35,7 @@ class RankReport:
     @classmethod
     def of(cls, rank: int, steps: int, seconds: float, statistics: Mapping[str, Mapping],
            stores: Mapping[str, EmbeddingStore]) -> "RankReport":
-        """statistics: of the rank's ports (csrc/engine/rank_port.h), by table. stores: the tables."""
+        """statistics: of the rank's engine clients (csrc/engine/engine_client.h), by table. stores: the tables."""
 
         def over(*names: str) -> int:
             return sum(table[name] for table in statistics.values() for name in names)

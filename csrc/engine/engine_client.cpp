@@ -1,4 +1,4 @@
-#include "engine/rank_port.h"
+#include "engine/engine_client.h"
 
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ std::int64_t nanoseconds_since(Clock::time_point start) { return (Clock::now() -
 
 }  // namespace
 
-struct RankPort::Executed {
+struct EngineClient::Executed {
   std::vector<std::int64_t> slot_row;  // what each slot of the cache holds now; -1: nothing
   std::int64_t steps = 0;              // noted as published
   std::uint64_t write_backs = 0;       // noted as published
@@ -35,7 +35,7 @@ struct RankPort::Executed {
   std::int64_t drains = 0;
 };
 
-RankPort::RankPort(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<GivenRows> given)
+EngineClient::EngineClient(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<GivenRows> given)
     : segment_(std::move(segment)), rank_(rank), given_(std::move(given)), executed_(std::make_unique<Executed>()) {
   if (rank < 0 || rank >= segment_->shape().ranks)
     throw std::invalid_argument("Rank " + std::to_string(rank) + " is none of the engine's " +
@@ -45,17 +45,17 @@ RankPort::RankPort(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<G
   segment_->planning().notify();
 }
 
-RankPort::~RankPort() { segment_->rank(rank_).pid.store(kClosed, std::memory_order_release); }
+EngineClient::~EngineClient() { segment_->rank(rank_).pid.store(kClosed, std::memory_order_release); }
 
-void RankPort::check() const {
+void EngineClient::check() const {
   if (segment_->failed()) throw EngineError(segment_->error());
 }
 
-int RankPort::ranks() const { return segment_->shape().plans; }
+int EngineClient::ranks() const { return segment_->shape().plans; }
 
-void RankPort::count_from(std::int64_t step) { segment_->first_step().store(step, std::memory_order_relaxed); }
+void EngineClient::count_from(std::int64_t step) { segment_->first_step().store(step, std::memory_order_relaxed); }
 
-void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> rows,
+void EngineClient::register_step(std::int64_t step, std::span<const std::int64_t> rows,
                              std::span<const std::int32_t> occurrences, std::shared_ptr<const void> owner) {
   check();
   const SegmentShape& shape = segment_->shape();
@@ -100,7 +100,7 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
 }
 
 // Until all ranks have published `steps` steps. A device that does so notifies nobody.
-void RankPort::wait_for_peers(std::int64_t steps) {
+void EngineClient::wait_for_peers(std::int64_t steps) {
   if (rank_ != 0) return;  // who says which rows are next waits for all
   const auto published = [&] {
     for (int r = 0; r < segment_->shape().ranks; ++r) {
@@ -118,7 +118,7 @@ void RankPort::wait_for_peers(std::int64_t steps) {
   if (!segment_->wait(segment_->gate(), published, kPeerMicroseconds)) check();
 }
 
-StepPlan RankPort::plan(std::int64_t step) {
+StepPlan EngineClient::plan(std::int64_t step) {
   RankArea& area = segment_->rank(rank_);
   const auto decided = [&] {
     return segment_->planned().value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step);
@@ -134,20 +134,20 @@ StepPlan RankPort::plan(std::int64_t step) {
   return segment_->plan(rank_, step);
 }
 
-std::span<const char> RankPort::plan_cell(std::int64_t step) {
+std::span<const char> EngineClient::plan_cell(std::int64_t step) {
   plan(step);
   return {segment_->plan_cell(rank_, step), static_cast<std::size_t>(plan_fields().bytes)};
 }
 
-PlanFields RankPort::plan_fields() const { return segment_->shape().plan(); }
-std::int64_t RankPort::planned_steps() const {
+PlanFields EngineClient::plan_fields() const { return segment_->shape().plan(); }
+std::int64_t EngineClient::planned_steps() const {
   return static_cast<std::int64_t>(segment_->planned().value.load(std::memory_order_acquire));
 }
-std::int64_t RankPort::plan_cells() const { return segment_->shape().window; }
-std::int64_t RankPort::max_rows() const { return segment_->shape().max_rows; }
-std::int64_t RankPort::slots() const { return segment_->rank(rank_).cache_slots; }
+std::int64_t EngineClient::plan_cells() const { return segment_->shape().window; }
+std::int64_t EngineClient::max_rows() const { return segment_->shape().max_rows; }
+std::int64_t EngineClient::slots() const { return segment_->rank(rank_).cache_slots; }
 
-std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
+std::span<const WriteBack> EngineClient::write_backs(std::int64_t step) {
   check();
   Executed& mine = *executed_;
   const std::int64_t capacity = segment_->shape().staging_floats;
@@ -179,13 +179,13 @@ std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
   return {requests.begin(), waits};
 }
 
-void RankPort::publish_write_backs(std::int64_t count) {
+void EngineClient::publish_write_backs(std::int64_t count) {
   note_write_backs(count);
   segment_->rank(rank_).written_back.value.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_release);
   segment_->work().notify();
 }
 
-void RankPort::note_write_backs(std::int64_t count) {
+void EngineClient::note_write_backs(std::int64_t count) {
   Executed& mine = *executed_;
   for (auto left = static_cast<std::size_t>(count); left > 0;) {
     std::span<const WriteBack> requests = segment_->requests(rank_, mine.write_backs);
@@ -197,14 +197,14 @@ void RankPort::note_write_backs(std::int64_t count) {
   add(segment_->rank(rank_).write_backs, count);
 }
 
-bool RankPort::gate_open(std::int64_t step) const {
+bool EngineClient::gate_open(std::int64_t step) const {
   for (int worker = 0; worker < segment_->shape().workers; ++worker)
     if (segment_->opened(worker).value.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(step))
       return false;
   return true;
 }
 
-std::int64_t RankPort::wait_gate(std::int64_t step) {
+std::int64_t EngineClient::wait_gate(std::int64_t step) {
   check();
   if (segment_->planned().value.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(step))
     throw std::logic_error("The gate of step " + std::to_string(step) + " was asked for before its plan.");
@@ -230,7 +230,7 @@ std::int64_t RankPort::wait_gate(std::int64_t step) {
   return waited;
 }
 
-void RankPort::publish(std::int64_t step) {
+void EngineClient::publish(std::int64_t step) {
   note_published(step);
   FRUGAL_SYNC_POINT("rank:publish", step);
   segment_->rank(rank_).published.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
@@ -238,7 +238,7 @@ void RankPort::publish(std::int64_t step) {
   segment_->gate().notify();  // for rank 0 in wait_for_peers
 }
 
-void RankPort::note_published(std::int64_t step) {
+void EngineClient::note_published(std::int64_t step) {
   check();
   Executed& mine = *executed_;
   if (step != mine.steps)
@@ -269,7 +269,7 @@ void RankPort::note_published(std::int64_t step) {
   ++mine.steps;
 }
 
-std::vector<CachedRow> RankPort::drain() {
+std::vector<CachedRow> EngineClient::drain() {
   check();
   Executed& mine = *executed_;
   const int ranks = segment_->shape().ranks;
@@ -311,7 +311,7 @@ std::vector<CachedRow> RankPort::drain() {
 }
 
 // Values that stayed in their slots, which are those of the last steps, for a step that has not run.
-void RankPort::add_buffered(std::vector<CachedRow>& cached) const {
+void EngineClient::add_buffered(std::vector<CachedRow>& cached) const {
   const std::int64_t end = executed_->steps;
   for (std::int64_t step = std::max<std::int64_t>(0, end - segment_->shape().write_back_steps); step < end; ++step) {
     const StepPlan done = segment_->plan(rank_, step);
@@ -325,7 +325,7 @@ void RankPort::add_buffered(std::vector<CachedRow>& cached) const {
   }
 }
 
-void RankPort::finish_drain() {
+void EngineClient::finish_drain() {
   check();
   segment_->rank(rank_).drain_left.value.store(static_cast<std::uint64_t>(executed_->drains),
                                                std::memory_order_release);
@@ -340,21 +340,21 @@ void RankPort::finish_drain() {
   if (!segment_->wait(segment_->gate(), everybody_left)) check();
 }
 
-std::span<char> RankPort::shared_memory() const {
+std::span<char> EngineClient::shared_memory() const {
   return {static_cast<char*>(segment_->data()), static_cast<std::size_t>(segment_->bytes())};
 }
 
-std::span<float> RankPort::staging() { return staging_of(rank_); }
+std::span<float> EngineClient::staging() { return staging_of(rank_); }
 
-std::span<float> RankPort::staging_of(int rank) {
+std::span<float> EngineClient::staging_of(int rank) {
   if (rank < 0 || rank >= segment_->shape().ranks) throw std::invalid_argument("There is no such rank.");
   return {segment_->staging(rank), static_cast<std::size_t>(segment_->shape().staging_floats)};
 }
 
-std::atomic<std::uint64_t>* RankPort::published_counter() { return &segment_->rank(rank_).published.value; }
-std::atomic<std::uint64_t>* RankPort::write_backs_counter() { return &segment_->rank(rank_).written_back.value; }
+std::atomic<std::uint64_t>* EngineClient::published_counter() { return &segment_->rank(rank_).published.value; }
+std::atomic<std::uint64_t>* EngineClient::write_backs_counter() { return &segment_->rank(rank_).written_back.value; }
 
-RankStatistics RankPort::statistics() const { return statistics_of(segment_->rank(rank_)); }
+RankStatistics EngineClient::statistics() const { return statistics_of(segment_->rank(rank_)); }
 
 RankStatistics statistics_of(const RankArea& area) {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
@@ -364,6 +364,6 @@ RankStatistics statistics_of(const RankArea& area) {
           get(area.write_backs),     get(area.gradient_vectors)};
 }
 
-void RankPort::fail(const char* sentence) { segment_->fail(sentence); }
+void EngineClient::fail(const char* sentence) { segment_->fail(sentence); }
 
 }  // namespace frugal

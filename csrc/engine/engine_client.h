@@ -3,11 +3,11 @@
 //
 //   for s in steps:
 //     while s + L not registered: register_step(...)      // any time ahead, also from another thread
-//     plan = port.plan(s)                                  // waits until step s is decided
-//     for (wb = port.write_backs(s); !wb.empty(); wb = port.write_backs(s)) {copy them; port.publish_write_backs(n);}
-//     port.wait_gate(s)                                    // now every row that s reads from host is up to date
+//     plan = client.plan(s)                                  // waits until step s is decided
+//     while (!(wb = client.write_backs(s)).empty()) {copy them; client.publish_write_backs(n);}
+//     client.wait_gate(s)                                    // now every row that s reads from host is up to date
 //     read, compute, update, write staging
-//     port.publish(s)
+//     client.publish(s)
 //     (again write_backs(s + 1): what may leave now leaves off the critical path)
 //
 // register_step may be called by one thread while another one runs the step; all other calls belong to the rank's one
@@ -50,13 +50,13 @@ struct RankStatistics {
 
 RankStatistics statistics_of(const RankArea& area);
 
-class RankPort {
+class EngineClient {
  public:
   // given: of the planner, if that is in this process and plans for this rank's steps alone.
-  RankPort(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<GivenRows> given = nullptr);
-  ~RankPort();
-  RankPort(const RankPort&) = delete;
-  RankPort& operator=(const RankPort&) = delete;
+  EngineClient(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<GivenRows> given = nullptr);
+  ~EngineClient();
+  EngineClient(const EngineClient&) = delete;
+  EngineClient& operator=(const EngineClient&) = delete;
 
   int rank() const { return rank_; }
   int ranks() const;  // that share values: 1 where all run the same steps, each on columns of its own
@@ -67,7 +67,7 @@ class RankPort {
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
-  // empty with one rank, which never sends gradients. Copies both; but a port that the engine has made for a rank whose
+  // empty with one rank, which never sends gradients. Copies both; but a client that the engine has made for a rank whose
   // steps alone are planned leaves rows that have an owner to the planner, which copies them, looks at them, and then lets
   // go of the owner: a wrong list is an EngineError there. The step is decided when all ranks have registered it. Of ranks
   // that run the same steps, rank 0 says which rows, and waits until the others have come as far as the lookahead needs;
