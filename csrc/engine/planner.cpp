@@ -39,7 +39,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       inboxes_(std::move(inboxes)),
       given_(std::move(given)),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
-      settled_(!keeps_records() && caching_ &&
+      static_cache_(!keeps_records() && caching_ &&
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       horizon_(std::max(config.horizon, shape_.publishes_before_sync() ? 1 : 0)),
       parts_(static_cast<std::size_t>(shape_.plans)),
@@ -195,7 +195,7 @@ void Planner::in_shares() {
   std::size_t undecided = 0;
   for (const Part& mine : parts_)
     for (const LocatedRows& located : mine.located)
-      undecided += located.missed.size() + (shape_.plans > 1 || !settled_ ? located.found.size() : 0);
+      undecided += located.missed.size() + (shape_.plans > 1 || !static_cache_ ? located.found.size() : 0);
   const auto decide_share = [&](std::int64_t s) FRUGAL_REQUIRES(thread_) {
     Share& share = shares_[static_cast<std::size_t>(s)];
     try {
@@ -248,8 +248,8 @@ void Planner::locate_alone() {
     LocatedRows& located = mine.located[range];
     lookup.locate(mine.rows, begin, end, rank, mine.source, mine.counts.empty() ? nullptr : mine.counts.data(),
                   located);
-    if (plans_as_found()) lookup.plan_as_found(mine.rows, begin, end, mine.source, mine.leave, mine.target);
-    if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
+    if (plans_as_found()) lookup.plan_in_place(mine.rows, begin, end, mine.source, mine.leave, mine.target);
+    if (static_cache_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
 }
 
@@ -262,7 +262,7 @@ void Planner::locate_among_ranks() {
     LocatedRows& located = mine.located[range];
     lookup.locate_among_ranks(mine.rows, begin, end, rank, *sharing, *recent, mine.source, mine.leave, mine.target,
                               mine.counts.empty() ? nullptr : mine.counts.data(), located);
-    if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
+    if (static_cache_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
 }
 
@@ -381,7 +381,7 @@ void Planner::visit_rank(Share& share, std::int32_t rank) {
   std::vector<User>& candidates = share.candidates;
   const auto first = std::ssize(candidates);
   for (const LocatedRows& located : mine.located)
-    if (shape_.plans > 1 || !settled_) visit_found(share, rank, share.of(located.found, mine.rows));
+    if (shape_.plans > 1 || !static_cache_) visit_found(share, rank, share.of(located.found, mine.rows));
   const auto missed = std::ssize(candidates);
   for (const LocatedRows& located : mine.located)
     for (const std::int64_t index : share.of(located.missed, mine.rows)) {

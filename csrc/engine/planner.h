@@ -159,7 +159,7 @@ class Planner {
   const SegmentShape shape_;
   const std::vector<Inbox*> inboxes_;
   const std::shared_ptr<GivenRows> given_;
-  const bool caching_, settled_;  // settled_: nothing of what is found of a row depends on another one
+  const bool caching_, static_cache_;  // static_cache_: nothing of what is found of a row depends on another one
   const std::int64_t horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone

@@ -105,7 +105,7 @@ class RowLookup {
   }
 
   // Plans the range for a rank alone who stores rows that no cache has into their host rows, as if its cache admitted none.
-  void plan_as_found(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const std::int32_t* source,
+  void plan_in_place(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const std::int32_t* source,
                      RowDestination* leave, std::int64_t* target) const {
     for (std::int64_t i = begin; i < end; ++i) {
       const bool cached = static_cast<std::uint32_t>(source[i]) < cache_slots_;
