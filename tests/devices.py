@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dglke_frugal.store.cuda_device import CudaDevice, Stream
-from dglke_frugal.store.device import Branch, Device, Event
+from dglke_frugal.store.device import Device, Event, SideStream
 from dglke_frugal.store.device_executor import CallersDevice
 
 
@@ -40,8 +40,8 @@ def without_torch(work):
 class PlainDevice(Device):
     """The CPU as a device."""
 
-    def prefetch(self, work, after=None, point=None):
-        return super().prefetch(without_torch(work), after, point)
+    def prefetch(self, work, after=None, event=None):
+        return super().prefetch(without_torch(work), after, event)
 
     def write_back(self, work, after=None):
         return super().write_back(without_torch(work), after)
@@ -88,14 +88,14 @@ class QueuedDevice(Device):
     def submit(self, work, after=None):
         self._put(self._submitted, work, after)
 
-    def make_point(self):
-        return _QueuedPoint()
+    def make_event(self):
+        return _RepeatedEvent()
 
-    def prefetch(self, work, after=None, point=None):
+    def prefetch(self, work, after=None, event=None):
         self._put(self._prefetches, without_torch(work), after)
         prefetched = self._record(self._prefetches)
-        if point is not None:
-            point.last = prefetched
+        if event is not None:
+            event.last = prefetched
         else:
             self._submitted.put(prefetched.passed.wait)
         return prefetched
@@ -110,9 +110,9 @@ class QueuedDevice(Device):
         return self._record(self._write_backs)
 
     def repeat(self, repeated):
-        self.submit(repeated.work, repeated.expects)
-        if repeated.marks is not None:
-            repeated.marks.last = self.record()
+        self.submit(repeated.work, repeated.waits_for)
+        if repeated.records is not None:
+            repeated.records.last = self.record()
 
     def record(self):
         return self._record(self._submitted)
@@ -139,7 +139,7 @@ class _QueuedEvent(Event):
         self._device.check()
 
 
-class _QueuedPoint(Event):
+class _RepeatedEvent(Event):
     """An event that is recorded repeatedly."""
 
     last = Event()
@@ -187,17 +187,17 @@ class StreamsDevice(CudaDevice):
     def _enter(self, stream):
         self.stream = stream.cuda_stream
 
-    def _beside_work(self, stream, work, after, point=None):
-        event = super()._beside_work(stream, lambda: stream.torch.enqueue(without_torch(work)), after, point)
+    def _beside_work(self, stream, work, after, event=None):
+        event = super()._beside_work(stream, lambda: stream.torch.enqueue(without_torch(work)), after, event)
         self._run_ahead()
         return event
 
     def repeat(self, repeated):
-        if repeated.expects is not None:
-            self._stream.hold(repeated.expects)
+        if repeated.waits_for is not None:
+            self._stream.wait(repeated.waits_for)
         self.submit(repeated.work)
-        if repeated.marks is not None:
-            self._stream.record(repeated.marks)
+        if repeated.records is not None:
+            self._stream.record(repeated.records)
             self._run_ahead()
 
     def record(self):
@@ -213,8 +213,8 @@ class StreamsDevice(CudaDevice):
         super().submit(lambda: self._stream.torch.enqueue(work), after)
         self._run_ahead()
 
-    def branch(self, fills_device=False):
-        return _LateBranch()
+    def side_stream(self, fills_device=False):
+        return _LateSideStream()
 
     idle, check = Device.idle, Device.check
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
@@ -243,7 +243,7 @@ class CallersStreams(CallersDevice, StreamsDevice):
     zeros, share, register = Device.zeros, Device.share, Device.register
 
 
-class _LateBranch(Branch):
+class _LateSideStream(SideStream):
     """One that does nothing until it must, where that of a Device is as early as it can be."""
 
     def __init__(self):
@@ -266,11 +266,11 @@ class _Works(int):
     def enqueue(self, work):
         self._works.append(work)
 
-    def run(self, point=None):
+    def run(self, place=None):
         """Up to a place, or to the end; and of other streams what that waits for."""
-        while self._works and not (point and point.passed):
+        while self._works and not (place and place.passed):
             work = self._works.popleft()
-            if not isinstance(work, _Point):
+            if not isinstance(work, _Place):
                 work()
             elif work.stream is self:
                 work.passed = True
@@ -278,7 +278,7 @@ class _Works(int):
                 work.wait()
 
 
-class _Point:
+class _Place:
     """A place in a stream."""
 
     def __init__(self, stream):
@@ -294,17 +294,17 @@ class _Recorded(Event):
     """A CudaDevice's event, and what that needs of _native.StreamEvent."""
 
     def __init__(self, _):
-        self.event, self.point = self, _Point(None)
+        self.event, self.place = self, _Place(None)
 
     def record(self, stream):
-        self.point = _Point(stream)
-        stream.enqueue(self.point)
+        self.place = _Place(stream)
+        stream.enqueue(self.place)
 
-    def hold(self, stream):
-        stream.enqueue(self.point)  # the last record's, as CUDA has it
+    def wait_in_stream(self, stream):
+        stream.enqueue(self.place)  # the last record's, as CUDA has it
 
     def wait(self):
-        self.point.wait()
+        self.place.wait()
 
 
 class _Stream(Stream):

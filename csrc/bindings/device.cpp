@@ -76,7 +76,7 @@ void bind(nb::module_& module) {
                           "numbers. See csrc/device/stream_event.h.")
       .def(nb::init<int>(), "device"_a)
       .def("record", &StreamEvent::record, "stream"_a, "From now on it is behind all that the stream has been given.")
-      .def("hold", &StreamEvent::hold, "stream"_a, "What the stream is given from now on waits for it.")
+      .def("wait_in_stream", &StreamEvent::wait_in_stream, "stream"_a, "What the stream is given from now on waits for it.")
       .def("passed", &StreamEvent::passed, "Whether the work before it is done. DeviceError if that has failed.")
       .def(
           "wait",

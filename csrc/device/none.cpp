@@ -16,7 +16,7 @@ StreamEvent::~StreamEvent() = default;
 
 void StreamEvent::record(std::uintptr_t) { refuse_cuda(); }
 
-void StreamEvent::hold(std::uintptr_t) const {}
+void StreamEvent::wait_in_stream(std::uintptr_t) const {}
 bool StreamEvent::passed() const { return true; }
 void StreamEvent::wait() const {}
 

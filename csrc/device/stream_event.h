@@ -19,7 +19,7 @@ class StreamEvent {
 
   // What the stream is given from now on waits for the event, as it was recorded last. One that has never been recorded
   // is past, here and below.
-  void hold(std::uintptr_t stream) const;
+  void wait_in_stream(std::uintptr_t stream) const;
 
   // Whether the work before it is done.
   bool passed() const;

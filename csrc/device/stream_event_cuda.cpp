@@ -39,7 +39,7 @@ void StreamEvent::record(std::uintptr_t stream) {
   cuda_check(cudaEventRecordWithFlags(handle(event_), stream_of(stream), flags), "recording a CUDA event");
 }
 
-void StreamEvent::hold(std::uintptr_t stream) const {
+void StreamEvent::wait_in_stream(std::uintptr_t stream) const {
   if (event_ == nullptr) return;
   const unsigned flags = is_captured(stream_of(stream)) ? cudaEventWaitExternal : cudaEventWaitDefault;
   cuda_check(cudaStreamWaitEvent(stream_of(stream), handle(event_), flags), "letting a stream wait for a CUDA event");

@@ -218,7 +218,7 @@ void Planner::in_shares() {
       mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
       if (!shape_.evicts_to_buffer || evicted == kNoRow) continue;
       mine.evicted[user.index] = evicted;
-      buffer_.hold(step_, user.index, evicted);
+      buffer_.put(step_, user.index, evicted);
     }
   }
 }

@@ -42,7 +42,7 @@ class WriteBackBuffer {
   }
 
   // A row that a cache evicts takes the u-th slot of the step, which the step's row u does not need.
-  void hold(std::int64_t step, std::int64_t u, std::int64_t row) {
+  void put(std::int64_t step, std::int64_t u, std::int64_t row) {
     row_in_slot_[static_cast<std::size_t>(first_slot(step) - first_slot_ + u)] = row;
   }
 

@@ -13,7 +13,7 @@ import torch
 
 from .. import _native
 from ..errors import InputError
-from .device import NOTHING, Branch, Device, Event, Repeated
+from .device import NOTHING, Device, Event, Repeated, SideStream
 
 EVENTS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
@@ -47,18 +47,18 @@ class Stream:
         """The event that was recorded last."""
         return self._events[0]
 
-    def hold(self, event: Event) -> None:
+    def wait(self, event: Event) -> None:
         """Work that the stream gets from now on waits for the event."""
-        event.event.hold(self.number)
+        event.event.wait_in_stream(self.number)
 
-    def record(self, point: Optional[Event] = None) -> Event:
+    def record(self, event: Optional[Event] = None) -> Event:
         """Record `event` after all work so far, or else one of the stream's own EVENTS, which are used in turn: a wait
         for an older one waits longer than it needs to."""
-        if point is None:
+        if event is None:
             self._events.rotate()
-            point = self._events[0]
-        point.event.record(self.number)
-        return point
+            event = self._events[0]
+        event.event.record(self.number)
+        return event
 
 
 class CudaDevice(Device):
@@ -103,17 +103,17 @@ class CudaDevice(Device):
 
     def submit(self, work, after=None):
         if after is not None:
-            self._stream.hold(after)
+            self._stream.wait(after)
         self._enter(self._stream.torch)
         work()
 
-    def make_point(self):
+    def make_event(self):
         return self._stream.make_event(self._stream.torch)
 
-    def prefetch(self, work, after=None, point=None):
-        prefetched = self._beside_work(self._prefetches, work, after, point)
-        if point is None:
-            self._stream.hold(prefetched)
+    def prefetch(self, work, after=None, event=None):
+        prefetched = self._beside_work(self._prefetches, work, after, event)
+        if event is None:
+            self._stream.wait(prefetched)
         return prefetched
 
     def write_back(self, work, after=None):
@@ -123,20 +123,20 @@ class CudaDevice(Device):
         return self._stream.record()
 
     def _beside_work(self, stream: "Stream", work: Callable[[], None], after: Optional[Event],
-                     point: Optional[Event] = None) -> Event:
+                     event: Optional[Event] = None) -> Event:
         """Enqueue work on the stream of one direction of the bus, which torch need not know of: such work takes it as a
         number. Returns the event that is recorded after it: `event`, or one of the stream's own."""
         if after is not None:
-            stream.hold(after)
+            stream.wait(after)
         self.stream = stream.number
         try:
             work()
         finally:
             self.stream = self._stream.number
-        return stream.record(point)
+        return stream.record(event)
 
-    def branch(self, fills_device=False):
-        return _CudaBranch(self, self._stream.torch, self._behind if fills_device else self._beside)
+    def side_stream(self, fills_device=False):
+        return _CudaSideStream(self, self._stream.torch, self._behind if fills_device else self._beside)
 
     def idle(self):
         return self._stream.torch.query()
@@ -158,7 +158,7 @@ class CudaDevice(Device):
             raise _native.DeviceError(
                 f"{self.torch_device} has no room for {wanted:.2f} GiB: {free:.2f} of {total:.2f} GiB are free; use a "
                 "smaller --cache_size or --cache_ratio") from error
-        self._prefetches.hold(self._stream.record())  # or they would write before the zeros
+        self._prefetches.wait(self._stream.record())  # or they would write before the zeros
         return memory
 
     def pinned(self, *shape, dtype=np.float32):
@@ -198,8 +198,8 @@ class CudaDevice(Device):
         else:
             super().fetch(pieces)
 
-    def repeated(self, work, expects=None, marks=None):
-        repeated = Repeated(work, expects, marks)
+    def repeated(self, work, waits_for=None, records=None):
+        repeated = Repeated(work, waits_for, records)
         return GraphedWork(lambda: self._in_order(repeated), self._capture) if self._graphs else repeated
 
     def repeat(self, repeated):
@@ -207,11 +207,11 @@ class CudaDevice(Device):
 
     def _in_order(self, repeated: Repeated) -> None:
         """In submitted work: with its events, which become part of a graph that is captured."""
-        if repeated.expects is not None:
-            self._stream.hold(repeated.expects)
+        if repeated.waits_for is not None:
+            self._stream.wait(repeated.waits_for)
         repeated.work()
-        if repeated.marks is not None:
-            self._stream.record(repeated.marks)
+        if repeated.records is not None:
+            self._stream.record(repeated.records)
 
     def _capture(self, work):
         graph = torch.cuda.CUDAGraph()
@@ -238,7 +238,7 @@ def _no_garbage_collection():
             gc.enable()
 
 
-class _CudaBranch(Branch):
+class _CudaSideStream(SideStream):
     """On a stream that all side streams of a kind share; where work is captured, it becomes part of the graph."""
 
     def __init__(self, device: CudaDevice, stream: torch.cuda.Stream, beside: torch.cuda.Stream):

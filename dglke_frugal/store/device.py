@@ -41,14 +41,14 @@ class Repeated:
         waits_for, records: the event that the work waits for, and the event that it records when it is done; or None.
     """
 
-    def __init__(self, work: Callable[[], None], expects: Optional[Event] = None, marks: Optional[Event] = None):
-        self.work, self.expects, self.marks = work, expects, marks
+    def __init__(self, work: Callable[[], None], waits_for: Optional[Event] = None, records: Optional[Event] = None):
+        self.work, self.waits_for, self.records = work, waits_for, records
 
     def __call__(self) -> None:
         self.work()
 
 
-class Branch:
+class SideStream:
     """A stream for a part of submitted work that the rest need not wait for; on the CPU that part runs at once."""
 
     def run(self, work: Callable[[], None]) -> None:
@@ -78,12 +78,12 @@ class Device:
         """Run `work`, which only enqueues, after all work and prefetches before it, and after `after`."""
         work()
 
-    def make_point(self) -> Event:
+    def make_event(self) -> Event:
         """An event that prefetches and repeated work record repeatedly. A wait refers to the latest record at the time of
         the call."""
         return Event()
 
-    def prefetch(self, work: Callable[[], None], after: Optional[Event] = None, point: Optional[Event] = None) -> Event:
+    def prefetch(self, work: Callable[[], None], after: Optional[Event] = None, event: Optional[Event] = None) -> Event:
         """Run `work`, which only enqueues copies and kernels that take `stream`, after all prefetches before
         it and after `after`.
 
@@ -112,10 +112,10 @@ class Device:
         event.wait()
         self.waited_seconds += time.perf_counter() - began
 
-    def branch(self, fills_device: bool = False) -> "Branch":
+    def side_stream(self, fills_device: bool = False) -> "SideStream":
         """In submitted work: a stream whose work runs after all work so far, and at the same time as the work that
         follows until it joins, which has priority if the side stream fills the device."""
-        return Branch()
+        return SideStream()
 
     def idle(self) -> bool:
         """Whether all submitted work is done; never waits. Raises what went wrong in it."""
@@ -171,11 +171,11 @@ class Device:
         """While torch has this device for its current one, as it must where kernels are prepared or launched."""
         return NOTHING
 
-    def repeated(self, work: Callable[[], None], expects: Optional[Event] = None,
-                 marks: Optional[Event] = None) -> Repeated:
+    def repeated(self, work: Callable[[], None], waits_for: Optional[Event] = None,
+                 records: Optional[Event] = None) -> Repeated:
         """`work` in a form that is cheap to run often, by `repeat`. It must do the same on the same addresses each time.
-        expects, marks: see Repeated."""
-        return Repeated(work, expects, marks)
+        waits_for, records: see Repeated."""
+        return Repeated(work, waits_for, records)
 
     def repeat(self, repeated: Repeated) -> None:
         """Submit it."""

@@ -32,9 +32,9 @@ class CallersDevice(CudaDevice):
     def _enter(self, stream):
         self.stream = stream.cuda_stream
 
-    def _beside_work(self, stream, work, after, point=None):
+    def _beside_work(self, stream, work, after, event=None):
         with self.current():
-            return super()._beside_work(stream, work, after, point)
+            return super()._beside_work(stream, work, after, event)
 
     def submit(self, work, after=None):
         """To the caller's stream, which is torch's current one already."""
@@ -65,7 +65,7 @@ class CallersDevice(CudaDevice):
             if current.cuda_stream not in self._callers:
                 self._callers[current.cuda_stream] = self._make_stream(current)
             callers = self._callers[current.cuda_stream]
-            callers.hold(self._stream.record())
+            callers.wait(self._stream.record())
             self._stream, self.stream = callers, callers.number
 
 

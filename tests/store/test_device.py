@@ -148,9 +148,9 @@ def test_an_event_is_what_a_stream_and_the_host_wait_for():
         values.fill_(3)
     event.record(first.cuda_stream)
     assert not event.passed() and never.passed()
-    never.hold(second.cuda_stream)
+    never.wait_in_stream(second.cuda_stream)
     never.wait()
-    event.hold(second.cuda_stream)
+    event.wait_in_stream(second.cuda_stream)
     with torch.cuda.stream(second):
         values.mul_(2)
     event.wait()
@@ -198,20 +198,20 @@ def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
         CudaDevice(3)
 
 
-def test_a_branch_comes_behind_what_was_before_it_and_before_what_follows_its_end(device):
+def test_a_side_stream_comes_after_what_was_before_it_and_before_what_follows_its_end(device):
     rows = 1 << 22
     before, beside, after = (device.zeros(rows) for _ in range(3))
 
     def work():
-        for _ in range(8):  # long enough that a branch that does not wait would be done first
+        for _ in range(8):  # long enough that a side stream that does not wait would be done first
             before.add_(1)
-        branch = device.branch()
-        branch.run(lambda: beside.copy_(before))
-        before.add_(0)  # beside the branch
-        branch.run(lambda: beside.mul_(2))
+        side_stream = device.side_stream()
+        side_stream.run(lambda: beside.copy_(before))
+        before.add_(0)  # beside the side stream
+        side_stream.run(lambda: beside.mul_(2))
         for _ in range(8):
-            branch.run(lambda: beside.add_(1))
-        branch.join()
+            side_stream.run(lambda: beside.add_(1))
+        side_stream.join()
         after.copy_(beside)
 
     repeated = device.repeated(work)
@@ -221,16 +221,16 @@ def test_a_branch_comes_behind_what_was_before_it_and_before_what_follows_its_en
         assert (after == 16.0 * run + 8).all()
 
 
-def test_what_follows_a_branch_waits_for_it_and_for_no_later_one(device):
+def test_work_after_a_side_stream_waits_for_it_and_for_no_later_one(device):
     rows = 1 << 22
     first, second, result = (device.zeros(rows) for _ in range(3))
 
     def work():
-        early, late = device.branch(), device.branch()
+        early, late = device.side_stream(), device.side_stream()
         early.run(lambda: first.fill_(2))
         for _ in range(20):
             late.run(lambda: second.add_(1))
-        device.branch().join()  # one without work
+        device.side_stream().join()  # one without work
         early.join()
         result.copy_(first)
         late.join()

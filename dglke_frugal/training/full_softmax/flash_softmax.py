@@ -52,8 +52,8 @@ class FlashSoftmax:
 
     def begin(self, table, batch_rows):
         """See TableSoftmax.begin."""
-        self._branch = self._device.branch()
-        self._branch.run(lambda: self._begin(table, batch_rows))
+        self._side_stream = self._device.side_stream()
+        self._side_stream.run(lambda: self._begin(table, batch_rows))
 
     def _begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
         self._update.begin(batch_rows)
@@ -69,8 +69,8 @@ class FlashSoftmax:
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
         slope_scale = scale if weight == 1.0 else weight * scale
         log_sum, mean = self._score_queries(table, slope_scale)
-        self._branch = self._device.branch(fills_device=True)  # beside what becomes of the queries' gradient
-        self._branch.run(lambda: self._differentiate_rows(table))
+        self._side_stream = self._device.side_stream(fills_device=True)  # beside what becomes of the queries' gradient
+        self._side_stream.run(lambda: self._differentiate_rows(table))
         wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
         self._loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
         slot = self._update.slots.index_select(0, target).long()
@@ -80,7 +80,7 @@ class FlashSoftmax:
     def end(self, batch_rows, sums):
         """See TableSoftmax.end."""
         sums.addmm_(self._wanted[:-1], self.query)  # the targets, rows of the batch, have -scale times the query
-        self._branch.join()
+        self._side_stream.join()
         self._update.end(batch_rows, sums)
         return self._loss
 
@@ -88,20 +88,20 @@ class FlashSoftmax:
         """(B,) log2 of the sums of e^score, and (B, dim): the softmax's means of the table's rows."""
         queries, _, dim, _ = self._shape
         every, kernels = whole_queries(queries), self._kernels
-        self._branch.join()
+        self._side_stream.join()
         for number in range(len(self._scalings)):
-            branch = self._device.branch()  # rounding waits for memory, sums for tensor cores
+            side_stream = self._device.side_stream()  # rounding waits for memory, sums for tensor cores
             if number == 0:
-                branch.run(lambda: self._prepare_slopes(slope_scale))
+                side_stream.run(lambda: self._prepare_slopes(slope_scale))
             if number + 1 < len(self._scalings):
-                branch.run(lambda number=number: self._round(table, number + 1))
+                side_stream.run(lambda number=number: self._round(table, number + 1))
             part = self._parts[number % 2]
             pieces = self._pieces(part.values, [SUMS.rows, self._width])
             kernels.sums_of_queries[every // SUMS.queries, len(self._largest)](
                 self._asked.values, self._asked.inverse, pieces, part.power, part.inverse, self._largest,
                 self._total, self._weighted, len(part.values), self._each, ALL_QUERIES=every, WIDTH=self._width,
                 QUERIES=SUMS.queries, ROWS=SUMS.rows, STAGES=stages_on(self._device, SUMS.stages), num_warps=SUMS.warps)
-            branch.join()
+            side_stream.join()
         kernels.whole_sums[(every // TOGETHER,)](
             self._largest, self._total, self._weighted, self._offset, self._log_sum, self._less, self._mean, queries,
             SPLITS=len(self._largest), ALL_QUERIES=every, WIDTH=self._width, DIM=dim, QUERIES=TOGETHER)

@@ -109,7 +109,7 @@ class FullSoftmax:
         fixed_slot, answer_slot = batch["head_slot"], batch["tail_slot"]
         if form.corrupt_head:
             fixed_slot, answer_slot = answer_slot, fixed_slot
-        ids, lookup = [], self._device.branch()
+        ids, lookup = [], self._device.side_stream()
         lookup.run(lambda: ids.extend(each.index_select(0, slot) for each, slot in (
             (entity_ids, fixed_slot), (relation_ids, batch["relation_slot"]), (entity_ids, answer_slot))))
         lookup.run(buffers.ends.zero_)
@@ -125,8 +125,8 @@ class FullSoftmax:
 
         self._rule.start(step)
         # Of the rows before the step, so that they need nothing of it, and nothing but its end needs them.
-        branch, penalties = self._device.branch(fills_device=True), []
-        branch.run(lambda: penalties.extend(self._penalties(form, batch, old_entities, old_relations)))
+        side_stream, penalties = self._device.side_stream(fills_device=True), []
+        side_stream.run(lambda: penalties.extend(self._penalties(form, batch, old_entities, old_relations)))
         scale = buffers.mean if not form.weighted else buffers.mean * batch["weight"]
         lookup.join()
         known, relation_id, answer = ids
@@ -146,7 +146,7 @@ class FullSoftmax:
             of_answer_side.copy_(self._drop(of_answers.contiguous(), ANSWER_SIDE, step))
         of_fixed_side.copy_(self._drop(of_fixed, FIXED_SIDE, step))
         of_relation = self._drop(of_relation.contiguous(), RELATION, step)
-        self._update_batch(batch, buffers, entities, relations, ends, of_relation, branch, penalties)
+        self._update_batch(batch, buffers, entities, relations, ends, of_relation, side_stream, penalties)
 
     def _predict_relations(self, form: BatchForm, batch, softmax, relations: torch.Tensor,
                            fixed: torch.Tensor, answers: torch.Tensor, targets: tuple, scale: torch.Tensor):
@@ -173,16 +173,16 @@ class FullSoftmax:
             self._sums[2] += found[-1][0]
         return found
 
-    def _update_batch(self, batch, buffers, entities, relations, ends, of_relation, branch, penalties):
+    def _update_batch(self, batch, buffers, entities, relations, ends, of_relation, side_stream, penalties):
         """The rows of the batch: entities from what waits aside and what comes through the queries, and relations.
         side_stream: which computes the penalties."""
-        branch.join()
+        side_stream.join()
         entity_count, relation_count = batch["counts"].split(1)
         slopes = [slope for _, slope in penalties] or [None, None]
         update_relations = partial(self._update_relations, batch, buffers, relations, of_relation, slopes[1],
                                    relation_count)
         if buffers.relations is None:
-            beside = self._device.branch()
+            beside = self._device.side_stream()
             beside.run(update_relations)
         sums = slopes[0] if penalties else ends.new_zeros(len(batch["entity_rows"]), ends.shape[1])
         _native.segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream,

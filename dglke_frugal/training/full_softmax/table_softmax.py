@@ -44,7 +44,7 @@ class TableSoftmax:
         while another one is updated, for which side streams of that kind then wait. offset: of the scores of a binary
         cross-entropy (binary_slopes.py), on the CPU; None for a softmax, which an offset does not change."""
         self._device, self._bound, self._drop, self._offset = device, bound, drop, offset
-        self._free_branch = partial(device.branch, fills_device=beside_update)
+        self._free_side_stream = partial(device.side_stream, fills_device=beside_update)
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
         self._tile, self._part = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats,
                                            copied=drop is not None)
@@ -64,11 +64,11 @@ class TableSoftmax:
         """Before `apply`, beside the work that makes the queries: what does not need them.
 
         batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
-        self._table_branch = self._device.branch(fills_device=True)
+        self._table_side_stream = self._device.side_stream(fills_device=True)
         if self._drop is None:
-            self._table_branch.run(lambda: self._products.set_tile(table[: self._tile, : self._dim]))
-        self._branch = self._free_branch()
-        self._branch.run(lambda: self._begin(batch_rows))
+            self._table_side_stream.run(lambda: self._products.set_tile(table[: self._tile, : self._dim]))
+        self._side_stream = self._free_side_stream()
+        self._side_stream.run(lambda: self._begin(batch_rows))
 
     def _begin(self, batch_rows: torch.Tensor) -> None:
         self._update.begin(batch_rows)
@@ -86,12 +86,12 @@ class TableSoftmax:
         if self._offset is not None:
             slope_scale = slope_scale / self._rows
         products.ask(self.query)
-        self._branch.join()
-        self._table_branch.join()
-        self._branch = self._free_branch()
-        self._branch.run(lambda: products.weigh(self.query, slope_scale))
+        self._side_stream.join()
+        self._table_side_stream.join()
+        self._side_stream = self._free_side_stream()
+        self._side_stream.run(lambda: products.weigh(self.query, slope_scale))
         log_sum = self._softmax_sums(table, targets, scale, step) if self._offset is None else None
-        self._branch.join()
+        self._side_stream.join()
 
         lost = 0.0
         for first, tile in self._tiles(table, step):
@@ -105,10 +105,10 @@ class TableSoftmax:
             slopes = products.slopes(scores, first, self._bound, targets, log_sum)
             products.add_to_query(slopes, self._of_query)
             if self._at_once:
-                self._branch = self._device.branch()  # what becomes of the queries' gradient does not wait for it
-                self._branch.run(partial(products.update_rows, slopes, table, first, self._update))
+                self._side_stream = self._device.side_stream()  # what becomes of the queries' gradient does not wait for it
+                self._side_stream.run(partial(products.update_rows, slopes, table, first, self._update))
                 if not is_all:  # the next tile's slopes take the place of these
-                    self._branch.join()
+                    self._side_stream.join()
                 continue
             for begin in range(0, len(tile), self._part):
                 part = slice(begin, min(begin + self._part, len(tile)))
@@ -118,7 +118,7 @@ class TableSoftmax:
                     self._drop(of_part, step, first + begin)
                 self._update.apply(table, first + begin, of_part, products.gradient_unit)
         if log_sum is None:
-            self._loss_branch = self._device.branch()
+            self._loss_side_stream = self._device.side_stream()
             self._loss = (lost.double() * scale / self._rows).sum()
         return self._of_query
 
@@ -131,16 +131,16 @@ class TableSoftmax:
             _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, self._device.stream,
                                      products.score_unit)
         log_sum = torch.add(largest, total.log(), out=self._log_sum)
-        self._loss_branch = self._device.branch(fills_device=True)
-        self._loss_branch.run(lambda: self._lose(log_sum, wanted, scale))
+        self._loss_side_stream = self._device.side_stream(fills_device=True)
+        self._loss_side_stream.run(lambda: self._lose(log_sum, wanted, scale))
         return log_sum
 
     def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
         """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's
         rows are added; these alone are not updated yet. Returns the loss without its weight, () float64."""
         if self._at_once:
-            self._branch.join()
-        self._loss_branch.join()
+            self._side_stream.join()
+        self._loss_side_stream.join()
         self._update.end(batch_rows, sums)
         return self._loss
 

@@ -53,7 +53,7 @@ class DeviceBlock:
         self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, plan_memories)]
         self.records = [None if in_place in (t, EVERY) else rows.make_records(len(plan.rows))
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
-        self.prefetched = device.make_point() if any(rows.planned for rows in tables) else None
+        self.prefetched = device.make_event() if any(rows.planned for rows in tables) else None
         self._prefetch = self._make_prefetch(tables, plan_memories)
 
     def _plan(self, table: str, count: int, memory: Optional[PlanMemory]) -> Plan:

@@ -121,13 +121,13 @@ class ProjectedPass(GradientPass):
         slopes = self._slopes(form, positive, scores, weight)
         of_candidates = torch.empty_like(candidates)
         # The last blocks of a large kernel leave room for the other's, and what follows the first is small.
-        branch = self._device.branch(fills_device=True)
-        branch.run(lambda: self._project_back(form, in_rows, query, slopes.negative, projected, of_candidates))
+        side_stream = self._device.side_stream(fills_device=True)
+        side_stream.run(lambda: self._project_back(form, in_rows, query, slopes.negative, projected, of_candidates))
         of_query, of_matrices = torch.empty_like(query), new(len(query), candidates.shape[2], query.shape[1])
         in_rows.differentiate_matrices(candidates, query, slopes.negative, projected, of_matrices, of_query, stream)
         of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
         fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
-        branch.join()
+        side_stream.join()
         return self._collect(form, fixed, of_relation, corrupted, of_candidates, projection=own,
                              projection_of_negatives=of_negatives), slopes
 

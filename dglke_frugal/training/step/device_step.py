@@ -125,7 +125,7 @@ class _ShapedStep:
         self._write_backs = [self._make_write_back(block) for block in blocks]
         self._publishing_before_sync = [rows for rows in tables if rows.publishes_before_sync]
         # A write-back waits for all work of its step: also for the rows that the step publishes before the synchronisation.
-        self._computed = [None if write_back is None or self._publishing_before_sync else self._device.make_point()
+        self._computed = [None if write_back is None or self._publishing_before_sync else self._device.make_event()
                           for write_back in self._write_backs]
         self._works = [self._make_works(block, step._gradients.of_block(form, block, tables), computed)
                        for block, computed in zip(blocks, self._computed)]
@@ -155,18 +155,18 @@ class _ShapedStep:
                 for rows, plan, records, _, count in tables:
                     rows.receive(plan, records, count, self._learning_rate)
 
-            branch = self._device.branch() if replicas else None
-            if branch:  # sums of replicas are exchanged with other ranks while other tables are updated
-                branch.run(send_sums)
+            side_stream = self._device.side_stream() if replicas else None
+            if side_stream:  # sums of replicas are exchanged with other ranks while other tables are updated
+                side_stream.run(send_sums)
             updates = [rows.update(plan, *rest) for rows, plan, *rest in others]
             if updates:
                 update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
             receive(others)  # what others wait for has been published
-            if branch:
-                branch.run(lambda: receive(replicas))
-                branch.join()
+            if side_stream:
+                side_stream.run(lambda: receive(replicas))
+                side_stream.join()
 
         return [self._device.repeated(lambda side=side: compute(side), at.prefetched, computed) for side in (False, True)]
 
