@@ -32,7 +32,8 @@ def test_processes_on_the_cpu_train_by_rows(mode):
 @pytest.mark.parametrize("given, sentence", [
     ({"num_proc": 129}, "129 ranks are more than the 128 that one machine can run; use fewer with --num_proc"),
     ({"gpu": [*range(9)]}, "9 ranks are more than the 8 that one machine can run; use fewer with --gpu"),
-    ({"gpu": [0, 1, 2], "num_proc": 9}, "9 ranks are more than the 8 that one machine can run; use fewer with --num_proc")])
+    ({"gpu": [0, 1, 2], "num_proc": 9},
+     "9 ranks are more than the 8 that one machine can run; use fewer with --num_proc")])
 def test_more_ranks_than_one_machine_can_run_are_refused(given, sentence):
     with pytest.raises(InputError, match=sentence):
         resolve_workers(config(**given))

@@ -98,7 +98,8 @@ def test_prefetched_memory_is_computed_with_and_written_back(kind):
     before, left = None, None
     for value in range(count):
         place = 4 * value
-        device.prefetch(lambda place=place: device.copy(prefetched.data_ptr(), coming.data_ptr() + place, 4), after=before)
+        device.prefetch(lambda place=place: device.copy(prefetched.data_ptr(), coming.data_ptr() + place, 4),
+                        after=before)
         device.submit(lambda: written_back.copy_(prefetched * 2), after=left)
         before = device.record()
         left = device.write_back(lambda place=place: device.copy(gone.data_ptr() + place, written_back.data_ptr(), 4))

@@ -168,7 +168,8 @@ class _ShapedStep:
                 side_stream.run(lambda: receive(replicas))
                 side_stream.join()
 
-        return [self._device.repeated(lambda side=side: compute(side), at.prefetched, computed) for side in (False, True)]
+        return [self._device.repeated(lambda side=side: compute(side), at.prefetched, computed)
+                for side in (False, True)]
 
     def _make_write_back(self, at: DeviceBlock) -> Optional[Callable[[], None]]:
         """None where nothing leaves later than with the update."""
@@ -191,7 +192,8 @@ class _ShapedStep:
             for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
                 rows.publish_before_sync(plan)
         write_back = self._write_backs[block]
-        written_back = self._device.record() if write_back is None else self._device.write_back(write_back, self._computed[block])
+        written_back = (self._device.record() if write_back is None
+                        else self._device.write_back(write_back, self._computed[block]))
         for rows in self._tables:
             rows.leave(written_back)
         self._transfer.keep(batch, written_back)
