@@ -1,7 +1,8 @@
 """A large generated graph from its files to its metrics, in planned memory.
 
     python -m benchmarks.large_graph --json FILE [--entities 20000000] [--triples 100000000] [--hidden_dim 95]
-                                     [--row_dtype fp16] [--gpu 0 [1 ...]] [--cache_ratio 0.05] [--steps 200] [--skip_test]
+                                     [--row_dtype fp16] [--gpu 0 [1 ...]] [--cache_ratio 0.05] [--steps 200]
+                                     [--skip_test]
 
 Writes a skewed graph in Freebase's layout (relations and held-out triples in Freebase's proportions), then trains some
 steps and tests against 1000 sampled candidates by the command line, in a process of its own. peak_over_plan compares

@@ -16,7 +16,8 @@ MACHINE = "machine"
 
 
 def result_file(text: str) -> Path:
-    """The type of a benchmark's --json. A published result must be that of a commit, which is found out at the start."""
+    """The type of a benchmark's --json. A published result must be that of a commit, which is found out at the
+    start."""
     path, commit = Path(text), machine.commit()
     if PUBLISHED in path.resolve().parents and (commit is None or commit.endswith("+")):
         why = "nobody knows the commit of this tree" if commit is None else f"this tree has changed since {commit[:-1]}"

@@ -11,12 +11,12 @@ ranks, times the batch of a rank. Legs that the file has from this commit are no
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there, and RESCAL and TransR, which several GPUs train by rows. large: N entities (20 million) by 400 behind a cache of
-5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the legs by rows there. shares:
-what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
+5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the legs by rows there.
+shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %;
-_no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
-[frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the large table gains GPUs that share
-columns, by their number. By rows on the large table, of two GPUs without peer access:
+_no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also
+[two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the
+large table gains GPUs that share columns, by their number. By rows on the large table, of two GPUs without peer access:
 [p2f_over_sync_two_gpus], the best of the ways to run P2F over sync, and [stall_share_two_gpus], the share of its
 time that a rank's host waits for rows in that one.
 """
@@ -180,8 +180,8 @@ class Legs:
         self.write()
 
     def warm_up(self, flags):
-        """A run on all GPUs that does not count: on two of three fresh machines the first one was slower than later ones,
-        71 us a step instead of 60."""
+        """A run on all GPUs that does not count: on two of three fresh machines the first one was slower than later
+        ones, 71 us a step instead of 60."""
         for gpu in self._gpus:
             measure([*flags, "--gpu", gpu], "TransE_l2", 1000, self._threads)
 

@@ -13,7 +13,8 @@ models: all eight models, behind a cache of 5 %.
 memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
 resident, behind 5 % and with the default, rows in float32 and in halves.
 large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in halves
-[step_us_20m_5_fp16], beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for rows is [stall_share].
+[step_us_20m_5_fp16], beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for
+rows is [stall_share].
 
 A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of what it said as its reason.
 """

@@ -33,8 +33,8 @@ class Measured:
 
 
 class _Training:
-    """A run of the command, which SIGTERM ends before it ends this process: it has a session of its own, and would go on
-    for ever. Whenever the signal comes: it is never an exception between two steps of starting or ending the run."""
+    """A run of the command, which SIGTERM ends before it ends this process: it has a session of its own, and would go
+    on for ever. Whenever the signal comes: it is never an exception between two steps of starting or ending the run."""
 
     def __init__(self, command: List[str], environment: Dict[str, str]):
         self.process, self._stopped_by = None, 0

@@ -36,7 +36,8 @@ LABELS = ("1vsall", "kvsall")
 SUBSAMPLINGS = ("none", "base", "uniq", "bernoulli")
 TRACKERS = ("tensorboard", "wandb", "mlflow", "csv")
 REPORTS = ("live", "end")
-# Where auto has nothing to go by: ranks by rows without in-step synchronisation, a GPU whose memory is not known, and the CPU.
+# Where auto has nothing to go by: ranks by rows without in-step synchronisation, a GPU whose memory is not known, and
+# the CPU.
 DEFAULT_CACHE_RATIO = 0.05
 
 
@@ -430,7 +431,8 @@ class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
     cache_size (bytes) overrides cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
-    by columns, no row for several by rows that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO (resolve.py).
+    by columns, no row for several by rows that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
+    (resolve.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
     p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
     sync: by flush threads, all of a step's before the next one; none: the host table is updated in place, and with a
@@ -532,7 +534,8 @@ class TrainConfig:
 
     @property
     def in_step_sync(self) -> bool:
-        """Whether the GPUs of ranks that train by rows synchronise in each step, so that none waits for flush threads."""
+        """Whether the GPUs of ranks that train by rows synchronise in each step, so that none waits for flush
+        threads."""
         return _ranks_by_rows(self) and self.flush == "direct"
 
     @classmethod

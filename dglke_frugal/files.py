@@ -106,7 +106,8 @@ def finish_replacing(folder: str | os.PathLike) -> None:
 
 
 def is_being_replaced(folder: str | os.PathLike) -> bool:
-    """Whether a replace_together of the folder's files is going on, or was killed, so that finish_replacing has work."""
+    """Whether a replace_together of the folder's files is going on, or was killed, so that finish_replacing has
+    work."""
     return any((Path(folder) / name).exists() for name in (UNFINISHED, COMPLETE))
 
 

@@ -110,8 +110,8 @@ def option(
     default_words: Optional[str] = None,
     new_runs_only: bool = False,
 ) -> Any:
-    """A field of an options class; see Option. type: `parse`, by default the type of the default, str for `many`. group:
-    of the help, by default that of the class."""
+    """A field of an options class; see Option. type: `parse`, by default the type of the default, str for `many`.
+    group: of the help, by default that of the class."""
     parse = type or (str if default is None or many else default.__class__)
     return dataclasses.field(default=default, metadata={_KEY: dict(
         default=default, help=help, default_words=default_words, changes=changes, used=used,

@@ -87,24 +87,31 @@ void bind(nb::module_& module) {
   using namespace nb::literals;
   nb::class_<NameTable>(module, "NameTable", "Names numbered from 0 in the order in which they were added.")
       .def(nb::init<>())
-      .def("__init__", [](NameTable* self, const Text& bytes, const Column<const std::int64_t>& offsets) {
-             if (offsets.size() == 0) throw nb::value_error("offsets has at least one element");
-             new (self) NameTable(view(bytes), offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1);
-           }, "bytes"_a, "offsets"_a, "The table that released these.")
+      .def(
+          "__init__",
+          [](NameTable* self, const Text& bytes, const Column<const std::int64_t>& offsets) {
+            if (offsets.size() == 0) throw nb::value_error("offsets has at least one element");
+            new (self) NameTable(view(bytes), offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1);
+          },
+          "bytes"_a, "offsets"_a, "The table that released these.")
       .def("__len__", &NameTable::size)
-      .def("find", [](const NameTable& self, nb::bytes name) { return self.find({name.c_str(), name.size()}); },
-           "name"_a,
-           "The id of a name (UTF-8 bytes), or -1.")
-      .def("add", [](NameTable& self, nb::bytes name) { return self.add({name.c_str(), name.size()}); }, "name"_a,
-           "The id of a name (UTF-8 bytes), a new one if the name is new.")
-      .def("release", [](NameTable& self) {
-             NameTable::Packed packed = self.release();
-             const auto names = static_cast<std::size_t>(packed.names);
-             const auto bytes = static_cast<std::size_t>(packed.offsets[names]);
-             return nb::make_tuple(adopt(reinterpret_cast<std::uint8_t*>(packed.bytes), bytes),
-                                   adopt(packed.offsets, names + 1));
-           }, "All names one after the other, uint8, and where each begins, with the end, int64 (len + 1,). The table "
-              "is empty afterwards.");
+      .def(
+          "find", [](const NameTable& self, nb::bytes name) { return self.find({name.c_str(), name.size()}); },
+          "name"_a, "The id of a name (UTF-8 bytes), or -1.")
+      .def(
+          "add", [](NameTable& self, nb::bytes name) { return self.add({name.c_str(), name.size()}); }, "name"_a,
+          "The id of a name (UTF-8 bytes), a new one if the name is new.")
+      .def(
+          "release",
+          [](NameTable& self) {
+            NameTable::Packed packed = self.release();
+            const auto names = static_cast<std::size_t>(packed.names);
+            const auto bytes = static_cast<std::size_t>(packed.offsets[names]);
+            return nb::make_tuple(adopt(reinterpret_cast<std::uint8_t*>(packed.bytes), bytes),
+                                  adopt(packed.offsets, names + 1));
+          },
+          "All names one after the other, uint8, and where each begins, with the end, int64 (len + 1,). The table "
+          "is empty afterwards.");
 
   module.def("count_newlines", [](const Text& block) { return count_newlines(view(block)); }, "block"_a,
              nb::call_guard<nb::gil_scoped_release>(), "Number of newlines in a uint8 array.");

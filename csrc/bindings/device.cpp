@@ -71,12 +71,14 @@ void bind(nb::module_& module) {
           "array"_a, nb::keep_alive<1, 2>())
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
-  nb::class_<StreamEvent>(module, "StreamEvent",
-                          "An event in the order of work of the streams of CUDA device number `device`, which are given as "
-                          "numbers. See csrc/device/stream_event.h.")
+  nb::class_<StreamEvent>(
+      module, "StreamEvent",
+      "An event in the order of work of the streams of CUDA device number `device`, which are given as "
+      "numbers. See csrc/device/stream_event.h.")
       .def(nb::init<int>(), "device"_a)
       .def("record", &StreamEvent::record, "stream"_a, "From now on it is behind all that the stream has been given.")
-      .def("wait_in_stream", &StreamEvent::wait_in_stream, "stream"_a, "What the stream is given from now on waits for it.")
+      .def("wait_in_stream", &StreamEvent::wait_in_stream, "stream"_a,
+           "What the stream is given from now on waits for it.")
       .def("passed", &StreamEvent::passed, "Whether the work before it is done. DeviceError if that has failed.")
       .def(
           "wait",

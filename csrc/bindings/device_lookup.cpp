@@ -109,11 +109,12 @@ class LookupMemory {
 }  // namespace
 
 void bind(nb::module_& module) {
-  module.def("prepare_update", &prepare_update, "table"_a, "leave"_a, "target"_a, "records"_a, "sums"_a, "update"_a,
-             nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
-             "A PreparedKernel: rows of a step leave as planned, updated from sums (U, dim). leave (U,) uint8 and target "
-             "(U,) int64 as update_tables takes them. Runs where `records` lies.");
+  module.def(
+      "prepare_update", &prepare_update, "table"_a, "leave"_a, "target"_a, "records"_a, "sums"_a, "update"_a,
+      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+      nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+      "A PreparedKernel: rows of a step leave as planned, updated from sums (U, dim). leave (U,) uint8 and target "
+      "(U,) int64 as update_tables takes them. Runs where `records` lies.");
 
   nb::class_<PlacedLookup>(module, "PlacedLookup",
                            "A lookup whose packed arrays are in a LookupMemory when its calls run there. Addresses are "
@@ -121,12 +122,14 @@ void bind(nb::module_& module) {
       .def("read", &PlacedLookup::read, "out"_a, "stream"_a, Release(),
            "out (n, dim) = the embeddings of its ids, from the memory's records; zeros for ids without a row.")
       .def("sum_up", &PlacedLookup::sum_up, "gradients"_a, "stride"_a, "count"_a, "order"_a, "stream"_a, Release(),
-           "The memory's sums = those of each row's gradients (count, dim), `stride` floats apart, in the lookup's order, "
+           "The memory's sums = those of each row's gradients (count, dim), `stride` floats apart, in the lookup's "
+           "order, "
            "or in one of its length (an address, 0 for none).");
 
-  nb::class_<LookupMemory>(module, "LookupMemory",
-                           "Where a device has the packed lookup of a step, the records (U, stride) of its rows and the "
-                           "sums (U, dim) of their gradients.")
+  nb::class_<LookupMemory>(
+      module, "LookupMemory",
+      "Where a device has the packed lookup of a step, the records (U, stride) of its rows and the "
+      "sums (U, dim) of their gradients.")
       .def(nb::init<const nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig>&, const Rows&, const Rows&>(), "block"_a,
            "records"_a, "sums"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
       .def("at", &LookupMemory::at, "lookup"_a, nb::keep_alive<0, 1>(), "The PlacedLookup.");

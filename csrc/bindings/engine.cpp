@@ -275,7 +275,9 @@ void bind(nb::module_& module) {
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def(
           "client",
-          [](const EngineHandle& self, int rank) { return std::shared_ptr<EngineClient>(self.open().make_client(rank)); },
+          [](const EngineHandle& self, int rank) {
+            return std::shared_ptr<EngineClient>(self.open().make_client(rank));
+          },
           "rank"_a)
       .def("statistics", &statistics)
       .def(
@@ -285,7 +287,7 @@ void bind(nb::module_& module) {
       .def_prop_ro("segment_path", [](const EngineHandle& self) { return self.segment->path(); });
 
   nb::class_<EngineClient>(module, "EngineClient",
-                       "One rank's side of the engine; see csrc/engine/engine_client.h for the order of calls.")
+                           "One rank's side of the engine; see csrc/engine/engine_client.h for the order of calls.")
       .def(
           "register_step",
           [](EngineClient& self, std::int64_t step, const Vector<std::int64_t>& rows,
@@ -321,9 +323,11 @@ void bind(nb::module_& module) {
           "step"_a,
           "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
           "publish. Its arrays lie as plan_fields says, and nobody may change them.")
-      .def_prop_ro("planned_steps", &EngineClient::planned_steps, "Steps that are decided: plan_cell waits for no step before.")
+      .def_prop_ro("planned_steps", &EngineClient::planned_steps,
+                   "Steps that are decided: plan_cell waits for no step before.")
       .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
-      .def_prop_ro("plan_cells", &EngineClient::plan_cells, "How many there are: step s has that of s modulo their number.")
+      .def_prop_ro("plan_cells", &EngineClient::plan_cells,
+                   "How many there are: step s has that of s modulo their number.")
       .def_prop_ro("plan_bytes", [](const EngineClient& self) { return self.plan_fields().bytes; })
       .def_prop_ro("max_rows", &EngineClient::max_rows, "Of a step, at most.")
       .def_prop_ro("slots", &EngineClient::slots, "Of this rank's cache.")
@@ -355,13 +359,14 @@ void bind(nb::module_& module) {
             return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
           },
           "rank"_a, "Another rank's, where executors read it.")
-      .def("shared_memory",
-           [](nb::handle self) {
-             const std::span<char> memory = nb::cast<EngineClient&>(self).shared_memory();
-             return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory.data(), {memory.size()}, self);
-           },
-           "(bytes,) uint8, from a page on: all that ranks and engine share, staging and counters too, which a device "
-           "has to register.")
+      .def(
+          "shared_memory",
+          [](nb::handle self) {
+            const std::span<char> memory = nb::cast<EngineClient&>(self).shared_memory();
+            return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory.data(), {memory.size()}, self);
+          },
+          "(bytes,) uint8, from a page on: all that ranks and engine share, staging and counters too, which a device "
+          "has to register.")
       .def_prop_ro(
           "published_counter",
           [](EngineClient& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },
@@ -376,9 +381,10 @@ void bind(nb::module_& module) {
       .def_prop_ro("rank", &EngineClient::rank)
       .def_prop_ro("ranks", &EngineClient::ranks);
 
-  module.def("engine_bytes", &engine_bytes, "config"_a, "rows"_a, "dim"_a, "state"_a, "element"_a, "on_device"_a,
-             "What an Engine of a FlushConfig takes of host memory for a table of this shape: what ranks and engine share, "
-             "and the planner's. Not counted: flush threads' records, and a cache policy's own.");
+  module.def(
+      "engine_bytes", &engine_bytes, "config"_a, "rows"_a, "dim"_a, "state"_a, "element"_a, "on_device"_a,
+      "What an Engine of a FlushConfig takes of host memory for a table of this shape: what ranks and engine share, "
+      "and the planner's. Not counted: flush threads' records, and a cache policy's own.");
   module.def(
       "plan_bytes", [](std::int64_t rows, bool evicts) { return PlanFields::of(rows, evicts).bytes; }, "rows"_a,
       "evicts"_a, "Of the plan of a step of so many rows; evicts: with what leaves the cache with the step.");

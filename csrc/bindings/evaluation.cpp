@@ -32,7 +32,8 @@ void check_ids(const std::int64_t* ids, std::size_t count, std::int64_t limit, c
 
 void check_pointers(const Integers& pointers, std::size_t lists, std::size_t items, const char* what) {
   require(pointers.shape(0) == lists + 1 && pointers.data()[0] == 0 &&
-              pointers.data()[lists] == static_cast<std::int64_t>(items), what);
+              pointers.data()[lists] == static_cast<std::int64_t>(items),
+          what);
   for (std::size_t i = 0; i < lists; ++i) require(pointers.data()[i] <= pointers.data()[i + 1], what);
 }
 

@@ -64,7 +64,8 @@ void bind(nb::module_& module) {
   nb::class_<cuda::PeerBuffer>(module, "PeerBuffer",
                                "Zeroed memory of the current CUDA device that other processes' devices reach. "
                                "DeviceError if it is refused.")
-      .def(nb::init<std::size_t, const std::string&>(), "bytes"_a, "what"_a, "what: it is for, as the end of a sentence.")
+      .def(nb::init<std::size_t, const std::string&>(), "bytes"_a, "what"_a,
+           "what: it is for, as the end of a sentence.")
       .def_prop_ro("address", [](cuda::PeerBuffer& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
       .def(
           "handle",
@@ -106,31 +107,38 @@ void bind(nb::module_& module) {
           "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
-      .def("barrier", [](Exchange& self, std::uintptr_t stream) { cuda::barrier(self.device(), stream); }, "stream"_a,
-           "Enqueue a barrier of devices: later work on the stream reads what all ranks have written before theirs.")
+      .def(
+          "barrier", [](Exchange& self, std::uintptr_t stream) { cuda::barrier(self.device(), stream); }, "stream"_a,
+          "Enqueue a barrier of devices: later work on the stream reads what all ranks have written before theirs.")
       .def_prop_ro(
           "squares",
           [](Exchange& self) {
             return nb::make_tuple(reinterpret_cast<std::uintptr_t>(self.device().squares.here[0]),
                                   self.host().floats().squares);
           },
-          "(address, floats) of the ranks' parts of mean squares in this rank's device memory: the first one's, and how far "
+          "(address, floats) of the ranks' parts of mean squares in this rank's device memory: the first one's, and "
+          "how far "
           "apart they are.")
-      .def("gather", &gather, "arrays"_a, "stream"_a = 0,
-           "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row is "
-           "there; get all others', in two collectives. The exchange has room for a rank's rows, each rounded up to four "
-           "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Once a rank has failed "
-           "others' rows are an earlier step's, or this rank's own.")
-      .def("fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
-           "End all waiting, with the first sentence that any rank gives.")
+      .def(
+          "gather", &gather, "arrays"_a, "stream"_a = 0,
+          "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row "
+          "is "
+          "there; get all others', in two collectives. The exchange has room for a rank's rows, each rounded up to "
+          "four "
+          "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Once a rank has failed "
+          "others' rows are an earlier step's, or this rank's own.")
+      .def(
+          "fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
+          "End all waiting, with the first sentence that any rank gives.")
       .def_prop_ro("rank", [](Exchange& self) { return self.host().rank(); })
       .def_prop_ro("ranks", [](Exchange& self) { return self.host().ranks(); })
-      .def_prop_ro("sentence", [](Exchange& self) { return self.host().sentence(); },
-                   "What ended it, or an empty string.");
+      .def_prop_ro(
+          "sentence", [](Exchange& self) { return self.host().sentence(); }, "What ended it, or an empty string.");
   module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,
              "means (n,), n a multiple of 4, becomes the mean squares over the columns of all ranks, from those over "
              "this rank's: what it held, or on a CUDA device what compute_gradients left in the exchange. Same bits "
-             "everywhere; only enqueues on a CUDA device. Where devices reach each other's memory a `barrier` does instead, and "
+             "everywhere; only enqueues on a CUDA device. Where devices reach each other's memory a `barrier` does "
+             "instead, and "
              "update_tables takes the means of `squares`.");
 }
 

@@ -1,4 +1,5 @@
-// The exchange of a rank with the others inside a step, as Python has it: on the CPU, or with a device's memory besides.
+// The exchange of a rank with the others inside a step, as Python has it: on the CPU, or with a device's memory
+// besides.
 #pragma once
 
 #include <memory>

@@ -66,10 +66,10 @@ SoftmaxTargets targets_of(const Targets& targets, const ScoreTile& tile) {
 UpdateRule rule_of(const Rule& given) {
   const auto& [name, learning_rate, epsilon, corrections] = given;
   const auto optimizer = named<Optimizer>({{"sgd", Optimizer::kSgd},
-                                                     {"row_adagrad", Optimizer::kRowwiseAdagrad},
-                                                     {"adagrad", Optimizer::kAdagrad},
-                                                     {"adam", Optimizer::kAdam}},
-                                                    name, "optimizer");
+                                           {"row_adagrad", Optimizer::kRowwiseAdagrad},
+                                           {"adagrad", Optimizer::kAdagrad},
+                                           {"adam", Optimizer::kAdam}},
+                                          name, "optimizer");
   require((optimizer == Optimizer::kAdam) == corrections.has_value(), "Adam, and it alone, has corrections");
   return {optimizer, learning_rate, epsilon, corrections ? corrections->data() : nullptr};
 }
@@ -217,11 +217,12 @@ void bind(nb::module_& module) {
              "magnitude. See csrc/full_softmax/rounding.h.");
   module.def("softmax_update_rows", &update_rows, "table"_a, "dim"_a, "ids"_a, "used"_a, "gradients"_a, "rule"_a,
              "stream"_a = 0, "Updates rows ids[:used] (int64; used (1,) int32) of a table from gradients (.., dim).");
-  module.def("penalize_rows", &penalize_rows, "rows"_a, "times"_a, "norm"_a, "is_complex"_a, "share"_a, "slopes"_a,
-             "amounts"_a, "stream"_a = 0,
-             "The gradient (n, dim) of the penalty share / norm sum times |x|^norm of rows (n, dim), which occur times "
-             "(n,) int32, and each row's times sum |x|^norm (n,) float64. is_complex: of moduli of complex numbers, whose "
-             "real parts come first; then norm is 3.");
+  module.def(
+      "penalize_rows", &penalize_rows, "rows"_a, "times"_a, "norm"_a, "is_complex"_a, "share"_a, "slopes"_a,
+      "amounts"_a, "stream"_a = 0,
+      "The gradient (n, dim) of the penalty share / norm sum times |x|^norm of rows (n, dim), which occur times "
+      "(n,) int32, and each row's times sum |x|^norm (n,) float64. is_complex: of moduli of complex numbers, whose "
+      "real parts come first; then norm is 3.");
   module.def("drop", &drop, "values"_a, "rate"_a, "seed"_a, "step"_a, "part"_a, "first"_a = 0, "stream"_a = 0,
              "Dropout of values (n, dim) in place, a function of (seed, step (1,) int64, part, row, column); first: "
              "number of the first row. The same elements everywhere.");

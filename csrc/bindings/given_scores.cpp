@@ -88,11 +88,12 @@ void bind(nb::module_& module) {
              "d loss / d score; weight (B,) edge importance, or None; own: positives of a chunk, if the first columns "
              "are their own side, else 0; positive_slope (B,) d loss / d score; losses (B, 2) of a positive, 0 if "
              "joint, and of its negatives. Runs where `scores` lies.");
-  module.def("penalize", &penalize, "loss"_a, "tables"_a, "stream"_a = 0,
-             "Adds d penalty / d row to gradients. tables: at most three of (rows (m, dim), slot (n,) int32 or None: "
-             "the row of each gradient; reads (n + 1,) int32 or None: offsets, of which those that do not rise are of "
-             "gradients that are left alone; gradients (n, dim); amounts (n,), which become the sum of |x|^norm of "
-             "each, 0 of those; squares (n,), the gradients' mean squares with that). Runs where the first gradients lie.");
+  module.def(
+      "penalize", &penalize, "loss"_a, "tables"_a, "stream"_a = 0,
+      "Adds d penalty / d row to gradients. tables: at most three of (rows (m, dim), slot (n,) int32 or None: "
+      "the row of each gradient; reads (n + 1,) int32 or None: offsets, of which those that do not rise are of "
+      "gradients that are left alone; gradients (n, dim); amounts (n,), which become the sum of |x|^norm of "
+      "each, 0 of those; squares (n,), the gradients' mean squares with that). Runs where the first gradients lie.");
   module.def("add_losses", &add_losses, "loss"_a, "losses"_a, "amounts"_a.none(), "sums"_a.noconvert(),
              "stream"_a = 0,
              "Adds to sums (4,): positive, negative, regularization, total of a step, from what lose_scores and "

@@ -146,12 +146,13 @@ RowEvictions evictions_of(const Vector<std::int64_t>& evicted, const std::option
 }
 
 PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64_t>& rows,
-                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
-                              const std::string& crossing, std::uint8_t wanted,
-                              const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
-                              const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn,
-                              const std::optional<Vector<std::int64_t>>& evicted,
-                              const std::optional<Vector<std::int64_t>>& first_buffer_slot) {
+                                  const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
+                                  const std::string& crossing, std::uint8_t wanted,
+                                  const std::optional<Counter>& counter,
+                                  const std::optional<Vector<std::int64_t>>& value,
+                                  const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn,
+                                  const std::optional<Vector<std::int64_t>>& evicted,
+                                  const std::optional<Vector<std::int64_t>>& first_buffer_slot) {
   const RowMemory memory = table.memory;
   require(!counter || (table.is_cuda && value && turn && counter->size() == 1 && value->size() == 1 &&
                        turn->size() == 1),
@@ -160,9 +161,12 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
       counter ? cuda::Publication{counter->data(), value->data(), reinterpret_cast<unsigned*>(turn->data())}
               : cuda::Publication{};
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
-  const RowWriteBacks write_backs{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
-                           static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted),
-                           evicted ? evictions_of(*evicted, first_buffer_slot, rows.size()) : RowEvictions{}};
+  const RowWriteBacks write_backs{rows.data(),
+                                  reinterpret_cast<const RowDestination*>(leave.data()),
+                                  target.data(),
+                                  static_cast<std::int64_t>(rows.size()),
+                                  static_cast<RowDestination>(wanted),
+                                  evicted ? evictions_of(*evicted, first_buffer_slot, rows.size()) : RowEvictions{}};
   const auto over = crossing_named(crossing);
   const auto first_of = [write_backs](std::int64_t count) {
     RowWriteBacks first = write_backs;
@@ -181,7 +185,8 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
 }
 
 PreparedKernel prepare_stage_evicted(const RowTable& table, const Vector<std::int64_t>& target,
-                                 const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_buffer_slot) {
+                                     const Vector<std::int64_t>& evicted,
+                                     const Vector<std::int64_t>& first_buffer_slot) {
   const RowMemory memory = table.memory;
   const RowEvictions evictions = evictions_of(evicted, first_buffer_slot, target.size());
   const auto most = static_cast<std::int64_t>(target.size());
@@ -239,9 +244,10 @@ void multiply_complex(const ConstRows& x, const ConstRows& y, bool conjugate,
 }  // namespace
 
 void bind(nb::module_& module) {
-  nb::class_<PreparedKernel>(module, "PreparedKernel",
-                             "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
-                             "addresses.")
+  nb::class_<PreparedKernel>(
+      module, "PreparedKernel",
+      "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
+      "addresses.")
       .def(
           "__call__",
           [](const PreparedKernel& self, std::int64_t rows, std::uintptr_t stream) {
@@ -251,9 +257,10 @@ void bind(nb::module_& module) {
           },
           "rows"_a, "stream"_a = 0, "For the first `rows` rows.");
 
-  nb::class_<RowTable>(module, "RowTable",
-                       "A table as row kernels address it: host rows, a cache and staging, (n, stride) float32 each but "
-                       "staging (floats,). A record is dim elements, `state` floats of optimizer state, padding.")
+  nb::class_<RowTable>(
+      module, "RowTable",
+      "A table as row kernels address it: host rows, a cache and staging, (n, stride) float32 each but "
+      "staging (floats,). A record is dim elements, `state` floats of optimizer state, padding.")
       .def(nb::init<std::int64_t, const Rows&, const std::optional<Rows>&, const std::optional<Floats>&, std::int64_t,
                     const std::string&, const std::optional<RowTable::Noise>&>(),
            "dim"_a, "host"_a, "cache"_a.none() = nb::none(), "staging"_a.none() = nb::none(), "state"_a = 1,
@@ -266,26 +273,30 @@ void bind(nb::module_& module) {
              "part"_a = "all", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
              nb::keep_alive<0, 4>(),
              "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
-  module.def("prepare_write_back", &prepare_write_back, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
-             "wanted"_a = static_cast<std::uint8_t>(RowDestination::kWriteBackBuffer), "counter"_a.none() = nb::none(),
-             "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(), "evicted"_a.none() = nb::none(),
-             "first_buffer_slot"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
-             nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
-             nb::keep_alive<0, 9>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(),
-             "Copies the records of the rows with leave[u] == wanted (4: write-back buffer, or 5: published before sync) from slots "
-             "target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
-             "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
-             "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_buffer_slot (1,) int64: "
-             "with them goes row evicted[u], unless that is -1, from slot first_buffer_slot[0] + u.");
-  module.def("prepare_stage_evicted", &prepare_stage_evicted, "table"_a, "target"_a, "evicted"_a, "first_buffer_slot"_a,
-             nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-             "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_buffer_slot[0] + u. "
-             "target and evicted (U,) int64, first_buffer_slot (1,) int64. Runs where the cache lies.");
+  module.def(
+      "prepare_write_back", &prepare_write_back, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
+      "wanted"_a = static_cast<std::uint8_t>(RowDestination::kWriteBackBuffer), "counter"_a.none() = nb::none(),
+      "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(), "evicted"_a.none() = nb::none(),
+      "first_buffer_slot"_a.none() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
+      nb::keep_alive<0, 4>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(), nb::keep_alive<0, 9>(),
+      nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(),
+      "Copies the records of the rows with leave[u] == wanted (4: write-back buffer, or 5: published before sync) from "
+      "slots "
+      "target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
+      "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
+      "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_buffer_slot (1,) int64: "
+      "with them goes row evicted[u], unless that is -1, from slot first_buffer_slot[0] + u.");
+  module.def(
+      "prepare_stage_evicted", &prepare_stage_evicted, "table"_a, "target"_a, "evicted"_a, "first_buffer_slot"_a,
+      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+      "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_buffer_slot[0] + u. "
+      "target and evicted (U,) int64, first_buffer_slot (1,) int64. Runs where the cache lies.");
   module.def(
       "gather_rows", &gather, "table"_a, "rows"_a, "source"_a, "records"_a, "stream"_a = 0, "crossing"_a = "bus",
       "part"_a = "all",
       "records[u] = record of rows[u]: from cache slot source[u], or, where source[u] is -1, from its host row. rows "
-      "(U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' for the rows from there alone, or "
+      "(U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' for the rows from there alone, "
+      "or "
       "'all'. Runs where `records` lies. IndexError on the CPU for a plan that points outside.");
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,

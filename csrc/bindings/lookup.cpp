@@ -101,9 +101,9 @@ void fill_by_key(const Numbers& numbers, const Ids& keys, const Matrix& out) {
 
 void check_step(const StepRows& rows, const Lookup& lookup) {
   const auto announced = rows.rows();
-  require(announced.size() == lookup.rows().size() &&
-              std::equal(announced.begin(), announced.end(), lookup.rows().begin()),
-          "the running step has other rows than the lookup");
+  require(
+      announced.size() == lookup.rows().size() && std::equal(announced.begin(), announced.end(), lookup.rows().begin()),
+      "the running step has other rows than the lookup");
 }
 
 }  // namespace
@@ -168,8 +168,9 @@ void bind(nb::module_& module) {
       .def_static("most_packed_bytes", &Lookup::most_packed_bytes, "count"_a,
                   "Bytes that the packed lookup of so many ids takes at most.");
 
-  nb::class_<SortedAhead>(module, "SortedAhead",
-                          "A lookup that a thread in the background sorts out; one of Python would wait for the interpreter.")
+  nb::class_<SortedAhead>(
+      module, "SortedAhead",
+      "A lookup that a thread in the background sorts out; one of Python would wait for the interpreter.")
       .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&>(), "ids"_a, "rows"_a,
            "memory"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
            "memory: for the packed lookup, too.")

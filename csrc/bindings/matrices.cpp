@@ -230,8 +230,9 @@ void bind(nb::module_& module) {
       .def("products", &Matrices::products, "transposed"_a, "x"_a, "y"_a, "stream"_a = 0,
            "y (B, v, height) = M x for x (B, v, width), M the matrix of an edge; transposed: y (B, v, width) = M^T x "
            "for x (B, v, height).")
-      .def_prop_ro_static("stripes", [](nb::handle) { return ProjectedPairs::kStripes; },
-                          "Stripes of runs, over which `project_back` does not sum.")
+      .def_prop_ro_static(
+          "stripes", [](nb::handle) { return ProjectedPairs::kStripes; },
+          "Stripes of runs, over which `project_back` does not sum.")
       .def("project", &Matrices::project, "candidates"_a, "query"_a, "projected"_a.noconvert(),
            "distances"_a.noconvert(), "stream"_a = 0,
            "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, "

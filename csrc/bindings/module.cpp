@@ -2,7 +2,8 @@
 
 NB_MODULE(_native, module) {
   using namespace frugal::bindings;
-  nanobind::set_leak_warnings(false);  // of what the interpreter itself does not release at its end: nothing a user can mend
+  nanobind::set_leak_warnings(false);  // of what the interpreter itself does not release at its end: nothing a user can
+                                       // mend
   module.doc() = "C++ core of dglke_frugal. Tensors cross as DLPack or buffers, streams as integers; no torch in here.";
   module.attr("has_cuda") = static_cast<bool>(FRUGAL_HAS_CUDA);
   parallel::bind(module);

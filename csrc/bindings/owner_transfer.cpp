@@ -25,7 +25,8 @@ using WriteBacks = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 // This rank's side of a table whose rows their owners move, once the buffers of all ranks can be reached.
 class OwnerTransfer {
  public:
-  OwnerTransfer(Exchange& exchange, const Matrix& host, const RowTable& table, const std::vector<std::uintptr_t>& buffers)
+  OwnerTransfer(Exchange& exchange, const Matrix& host, const RowTable& table,
+                const std::vector<std::uintptr_t>& buffers)
       : extent_{static_cast<std::int64_t>(host.shape(0)), table.extent.slots}, is_cuda_(table.is_cuda) {
     const int rank = exchange.host().rank(), ranks = exchange.host().ranks();
     require(static_cast<int>(buffers.size()) == ranks && ranks <= kMostRanks,
@@ -42,30 +43,31 @@ class OwnerTransfer {
   }
 
   PreparedKernel prepare_prefetch(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
-                                 const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
-                                 const std::string& crossing) const {
+                                  const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
+                                  const std::string& crossing) const {
     const RowReads reads = reads_of(ids, source, records);
-    return {reads.count, [=, prefetch = prefetch(records, number, turn, crossing)](std::int64_t count, std::uintptr_t stream) {
+    return {reads.count,
+            [=, prefetch = prefetch(records, number, turn, crossing)](std::int64_t count, std::uintptr_t stream) {
               prefetch({reads.rows, reads.source, count}, {}, stream);
             }};
   }
 
   PreparedPrefetch prepare_whole_prefetch(const bindings::Bytes& block, const bindings::Bytes& plan,
-                                        const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
-                                        const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
-                                        const std::string& crossing) const {
+                                          const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
+                                          const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
+                                          const std::string& crossing) const {
     return {block, plan, ids, source, records, prefetch(records, number, turn, crossing)};
   }
 
   PreparedKernel prepare_write_back(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
-                                   const Vector<std::int64_t>& target, const Counter& counter,
-                                   const Vector<std::int64_t>& number, const Turn& turn,
-                                   const std::string& crossing) const {
+                                    const Vector<std::int64_t>& target, const Counter& counter,
+                                    const Vector<std::int64_t>& number, const Turn& turn,
+                                    const std::string& crossing) const {
     require(ids.size() == leave.size() && ids.size() == target.size(), "rows, leave and target must be equally long");
     require(counter.size() == 1 && number.size() == 1 && turn.size() == 1,
             "the counter, its value and the turn are one number each");
     const RowWriteBacks write_backs{ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
-                             static_cast<std::int64_t>(ids.size())};
+                                    static_cast<std::int64_t>(ids.size())};
     const auto first_of = [write_backs](std::int64_t count) {
       RowWriteBacks first = write_backs;
       first.count = count;
@@ -99,7 +101,7 @@ class OwnerTransfer {
  private:
   // Rows that this rank owns, to the records of all ranks, and pieces.
   PreparedPrefetch::Prefetch prefetch(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
-                                 const std::string& crossing) const {
+                                      const std::string& crossing) const {
     require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
             "records must be as far apart as rows of floats are");
     require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
@@ -128,7 +130,7 @@ class OwnerTransfer {
 void bind(nb::module_& module) {
   module.attr("OWNER_WORD_BYTES") = kOwnerWordBytes;
   nb::class_<OwnerTransfer>(module, "OwnerTransfer",
-                      "This rank's side of a table whose rows their owners move. See csrc/carried.")
+                            "This rank's side of a table whose rows their owners move. See csrc/carried.")
       .def(
           "__init__",
           [](OwnerTransfer* self, Exchange& exchange, const Matrix& host, const RowTable& table,
@@ -138,20 +140,23 @@ void bind(nb::module_& module) {
           "host (rows, ranks * stride): the columns of each rank behind each other. table: this rank's columns. "
           "buffers: addresses of all ranks' memory, OWNER_WORD_BYTES and then the slots of the cache; their "
           "records lie anywhere behind those, at the same place in each.")
-      .def("prepare_prefetch", &OwnerTransfer::prepare_prefetch, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
-           "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
+      .def("prepare_prefetch", &OwnerTransfer::prepare_prefetch, "rows"_a, "source"_a, "records"_a, "number"_a,
+           "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            "Those rows whose source is -1 and which this rank owns, to the records of all ranks; waits until all have "
-           "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) int32, "
+           "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) "
+           "int32, "
            "zero at first, for the kernel's own use.")
       .def("prepare_whole_prefetch", &OwnerTransfer::prepare_whole_prefetch, "block"_a, "plan"_a, "rows"_a, "source"_a,
            "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
            nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
-           "A PreparedPrefetch: these rows, with the step's block and its plan, of which rows, source and number are parts.")
-      .def("prepare_write_back", &OwnerTransfer::prepare_write_back, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
-           "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
-           nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
+           "A PreparedPrefetch: these rows, with the step's block and its plan, of which rows, source and number are "
+           "parts.")
+      .def("prepare_write_back", &OwnerTransfer::prepare_write_back, "rows"_a, "leave"_a, "target"_a, "counter"_a,
+           "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+           nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+           nb::keep_alive<0, 7>(),
            "Those rows of the write-back buffer which this rank owns, from the slots of all ranks to their "
            "host rows, when all ranks have come to `number`. `counter` (1,) uint64 then gets it.")
       .def("write_back_evicted", &OwnerTransfer::write_back_evicted, "write_backs"_a, "number"_a, "stream"_a = 0,

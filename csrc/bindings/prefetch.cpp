@@ -11,7 +11,7 @@
 namespace frugal::bindings {
 
 void PreparedPrefetch::run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t next, std::uintptr_t place,
-                          std::uintptr_t stream) const {
+                           std::uintptr_t stream) const {
   cuda::HostPiece all[] = {pieces_[0], pieces_[1], {reinterpret_cast<void*>(place), nullptr, pieces_[1].bytes}};
   all[0].from = reinterpret_cast<const void*>(packed);
   all[1].from = reinterpret_cast<const void*>(cell);
@@ -33,20 +33,27 @@ namespace prefetch {
 namespace {
 
 PreparedPrefetch prepare_prefetch(const RowTable& table, const Bytes& block, const Bytes& plan,
-                                const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-                                const Rows& records, const std::string& crossing) {
+                                  const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
+                                  const Rows& records, const std::string& crossing) {
   table.check_records(records);
   const RowMemory memory = table.memory;
   float* const to = records.data();
   if (bindings::on_cuda(records))
-    return {block, plan, rows, source, records,
-            [=, over = bindings::crossing_named(crossing)](const RowReads& reads, std::span<const cuda::HostPiece> pieces,
-                                                           std::uintptr_t stream) {
+    return {block,
+            plan,
+            rows,
+            source,
+            records,
+            [=, over = bindings::crossing_named(crossing)](
+                const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream) {
               cuda::prefetch(memory, reads, to, pieces, {stream, over});
             }};
-  return {block, plan, rows, source, records,
-          [=, extent = table.extent](const RowReads& reads, std::span<const cuda::HostPiece>,
-                                                          std::uintptr_t) {
+  return {block,
+          plan,
+          rows,
+          source,
+          records,
+          [=, extent = table.extent](const RowReads& reads, std::span<const cuda::HostPiece>, std::uintptr_t) {
             check_reads(memory, extent, reads);
             cpu::gather(memory, reads, to);
           }};
@@ -55,19 +62,20 @@ PreparedPrefetch prepare_prefetch(const RowTable& table, const Bytes& block, con
 }  // namespace
 
 void bind(nb::module_& module) {
-  nb::class_<PreparedPrefetch>(
-      module, "PreparedPrefetch",
-      "What a step prefetches from the host, by one kernel: its block and its plan, (bytes,) uint8 each, and those of its "
-      "rows whose source is -1.")
+  nb::class_<PreparedPrefetch>(module, "PreparedPrefetch",
+                               "What a step prefetches from the host, by one kernel: its block and its plan, (bytes,) "
+                               "uint8 each, and those of its "
+                               "rows whose source is -1.")
       .def("__call__", &PreparedPrefetch::run, "packed"_a, "cell"_a, "next"_a, "place"_a, "stream"_a,
            nb::call_guard<nb::gil_scoped_release>(),
            "From a packed block and a plan at these addresses, of pinned or registered memory or of the device. next: "
            "that of a later step's plan in such memory, which comes to `place` on the device with them; 0: none does.");
-  module.def("prepare_prefetch", &prepare_prefetch, "table"_a, "block"_a, "plan"_a, "rows"_a, "source"_a, "records"_a,
-             "crossing"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
-             "A PreparedPrefetch, whose rows come as by prepare_gather(part=\"host\"). rows (U,) int64 and source (U,) int32 "
-             "are parts of `plan`. Runs where `records` lies.");
+  module.def(
+      "prepare_prefetch", &prepare_prefetch, "table"_a, "block"_a, "plan"_a, "rows"_a, "source"_a, "records"_a,
+      "crossing"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+      nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+      "A PreparedPrefetch, whose rows come as by prepare_gather(part=\"host\"). rows (U,) int64 and source (U,) int32 "
+      "are parts of `plan`. Runs where `records` lies.");
 }
 
 }  // namespace prefetch

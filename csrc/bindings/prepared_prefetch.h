@@ -19,11 +19,12 @@ using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig>;
 class PreparedPrefetch {
  public:
   // Rows, and on a CUDA device also the pieces, in one launch on the stream. On the CPU they are there already.
-  using Prefetch = std::function<void(const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream)>;
+  using Prefetch =
+      std::function<void(const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream)>;
 
   // rows and source: parts of `plan`.
   PreparedPrefetch(const Bytes& block, const Bytes& plan, const Vector<std::int64_t>& rows,
-                  const Vector<std::int32_t>& source, const Rows& records, Prefetch prefetch)
+                   const Vector<std::int32_t>& source, const Rows& records, Prefetch prefetch)
       : pieces_{{block.data(), nullptr, static_cast<std::int64_t>(block.size())},
                 {plan.data(), nullptr, static_cast<std::int64_t>(plan.size())}},
         reads_(reads_of(rows, source, records)),
@@ -36,8 +37,8 @@ class PreparedPrefetch {
     for (const cuda::HostPiece& piece : pieces_) require_whole_words(piece, kWholeWords);
   }
 
-  // Addresses. packed, cell: of the packed block and of the plan, in pinned or registered memory or on the device. next,
-  // place: of a later step's plan and of where it comes to meanwhile; 0: none does.
+  // Addresses. packed, cell: of the packed block and of the plan, in pinned or registered memory or on the device.
+  // next, place: of a later step's plan and of where it comes to meanwhile; 0: none does.
   void run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t next, std::uintptr_t place,
            std::uintptr_t stream) const;
 

@@ -90,8 +90,9 @@ class SharedTable {
  public:
   SharedTable(Exchange& exchange, const SharedPart& part, std::vector<Floats> staging)
       : exchange_(exchange), part_(part), staging_(std::move(staging)) {
-    require(part.rows >= 1 && part.entries >= 1 && part.entries <= kMaxEntries && part.floats() <= host().floats().scores,
-            "the exchange has too little room for the rows of a step");
+    require(
+        part.rows >= 1 && part.entries >= 1 && part.entries <= kMaxEntries && part.floats() <= host().floats().scores,
+        "the exchange has too little room for the rows of a step");
     require(static_cast<int>(staging_.size()) == host().ranks() && host().ranks() <= kMostRanks,
             "there is a staging of each rank, of eight at most");
   }
@@ -163,18 +164,21 @@ void bind(nb::module_& module) {
             new (self) SharedTable(exchange, {rows, entries}, std::move(staging));
           },
           "exchange"_a, "rows"_a, "entries"_a, "staging"_a, nb::keep_alive<1, 2>(),
-          "rows: of a rank's step, at most. staging: of all ranks. The exchange has floats(rows, entries) of room for raw "
+          "rows: of a rank's step, at most. staging: of all ranks. The exchange has floats(rows, entries) of room for "
+          "raw "
           "scores.")
       .def_static(
           "floats", [](std::int64_t rows, int entries) { return SharedPart{rows, entries}.floats(); }, "rows"_a,
           "entries"_a, "What a rank publishes in a step.")
-      .def("barrier", &SharedTable::barrier, "is_cuda"_a, "stream"_a = 0, "Wait for all ranks, or until one has failed.")
+      .def("barrier", &SharedTable::barrier, "is_cuda"_a, "stream"_a = 0,
+           "Wait for all ranks, or until one has failed.")
       .def("put", &SharedTable::put, "planned"_a, "offsets"_a, "stream"_a = 0,
            "Publish where this rank's gradients of shared rows are. offsets: of each entry, (U + 1,) int32.")
       .def("apply", &SharedTable::apply, "planned"_a, "table"_a, "records"_a, "learning_rate"_a, "stream"_a = 0,
            "After the barrier: apply all gradients of the rows of which this rank is the first that has them, to "
            "the records that this rank has read, and store them into their host rows.")
-      .def("fail", [](SharedTable& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a)
+      .def(
+          "fail", [](SharedTable& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a)
       .def_prop_ro("sentence", [](SharedTable& self) { return self.host().sentence(); });
   nb::class_<Replica>(module, "Replica",
                       "A table of which every rank has a whole replica that it updates from the sums of all ranks. See "

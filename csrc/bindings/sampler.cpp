@@ -131,9 +131,10 @@ void bind(nb::module_& module) {
             new (self) Sampler(edges, config, part ? &indices : nullptr);
           },
           "head"_a, "relation"_a, "tail"_a, "weight"_a.none(), "odd_weight"_a.none(), "part"_a.none(), nb::kw_only(),
-          "entities"_a, "relations"_a, "batch_size"_a, "negatives"_a, "seed"_a, "rank"_a, "ranks"_a, "inverse"_a = 0, "chunk"_a = 0,
-          "exclude_positive"_a = false, "owners"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
-          nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(),
+          "entities"_a, "relations"_a, "batch_size"_a, "negatives"_a, "seed"_a, "rank"_a, "ranks"_a, "inverse"_a = 0,
+          "chunk"_a = 0, "exclude_positive"_a = false, "owners"_a = nb::none(), nb::keep_alive<1, 2>(),
+          nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(),
+          nb::keep_alive<1, 7>(),
           "owners: negatives are drawn from the entities that worker `rank` owns; None: from all.")
       .def_prop_ro("edges", &Sampler::edges, "Edges of this rank.")
       .def_prop_ro("batch_size", &Sampler::batch_size, "Positives of a full batch, after rounding to whole chunks.")

@@ -156,8 +156,9 @@ void bind(nb::module_& module) {
           },
           "layout"_a, "memory"_a, nb::keep_alive<1, 3>(),
           "memory (blocks * layout.bytes,) uint8: where they are packed.")
-      .def("block_of", &BatchPacker::block_of, "batch"_a,
-           "The number of the block in which the batch is packed, which is its own while the batch is there; -1: none.");
+      .def(
+          "block_of", &BatchPacker::block_of, "batch"_a,
+          "The number of the block in which the batch is packed, which is its own while the batch is there; -1: none.");
 
   module.def(
       "exchanged_floats",

@@ -30,8 +30,8 @@ Records destination_records(const StepRows& rows, const Ids& ids) {
   return find_records(rows, rows.destination(), ids.data(), length(ids));
 }
 
-// Row-wise Adagrad for all entries of the running step, in order: where a row is this rank's to update; the gradients of
-// other rows go where they leave.
+// Row-wise Adagrad for all entries of the running step, in order: where a row is this rank's to update; the gradients
+// of other rows go where they leave.
 void apply_entries(const StepRows& rows, const std::vector<std::pair<Ids, ConstMatrix>>& entries,
                    float learning_rate) {
   const std::int64_t dim = rows.layout().dim;
@@ -118,7 +118,8 @@ void bind(nb::module_& module) {
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());
   nb::class_<CachedRows, StepRows>(module, "CachedRows", "Rows of one rank on the CPU, cached and flushed as on a GPU.")
-      .def(nb::init<HostTable&, EngineClient&>(), "table"_a, "client"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>());
+      .def(nb::init<HostTable&, EngineClient&>(), "table"_a, "client"_a, nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>());
   nb::class_<RoundedRows, StepRows>(module, "RoundedRows",
                                     "Rows in halves, as steps on the CPU compute with them: in floats, rounded at "
                                     "random where a step ends.")

@@ -1,7 +1,7 @@
 // The engine's cache policy that keeps the rows which were used most often.
 //
-// A row that is admitted has to be used more often than the one that it evicts; its uses have been counted before it came, else
-// none could ever show that.
+// A row that is admitted has to be used more often than the one that it evicts; its uses have been counted before it
+// came, else none could ever show that.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A cache policy in parts that share nothing, so that threads decide for them at once.
 //
-// Row r is row r / parts of the policy of part r % parts. Each part has its share of the slots, one behind the other, so
-// that a cache as large as the table still holds all of it.
+// Row r is row r / parts of the policy of part r % parts. Each part has its share of the slots, one behind the other,
+// so that a cache as large as the table still holds all of it.
 #pragma once
 
 #include <bit>

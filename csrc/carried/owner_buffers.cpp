@@ -19,7 +19,7 @@ RankWords words_of(int kind, int rank, const std::vector<char*>& buffers, const 
 }  // namespace
 
 OwnerTransferRows owner_transfer_rows(const RowMemory& part, int rank, const std::vector<char*>& buffers,
-                         const std::uint32_t* failed) {
+                                      const std::uint32_t* failed) {
   OwnerTransferRows rows{part, words_of(0, rank, buffers, failed), words_of(1, rank, buffers, failed), {}};
   for (std::size_t each = 0; each < buffers.size(); ++each)
     rows.cache[each] = reinterpret_cast<float*>(buffers[each] + kOwnerWordBytes);

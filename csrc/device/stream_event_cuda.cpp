@@ -19,8 +19,8 @@ cudaEvent_t make_event(int device) {
   return event;
 }
 
-// Whether what the stream is given becomes part of a graph. An event recorded or waited for there is so each time the graph
-// is launched, and as if the launch had done it: not at capture.
+// Whether what the stream is given becomes part of a graph. An event recorded or waited for there is so each time the
+// graph is launched, and as if the launch had done it: not at capture.
 bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status;
   cuda_check(cudaStreamIsCapturing(stream, &status), "asking whether a CUDA stream is captured");

@@ -2,9 +2,9 @@
 //
 // The engine's planner is the only caller, in the order of steps and ahead of them, of each part from one thread at a
 // time; so a policy needs no lock and never sees the device. The planner itself knows which row lies in which slot: a
-// policy only says which slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each
-// row it reads), so every evicted row is written back. Whatever a policy answers, the trained table has the same bits; only
-// speed depends on it.
+// policy only says which slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes
+// each row it reads), so every evicted row is written back. Whatever a policy answers, the trained table has the same
+// bits; only speed depends on it.
 //
 // Calls for one step t: touch() for every row of t that this cache holds and keeps, unless the policy keeps rows for
 // good and nobody else plans, and release() for those that leave because another rank reads them, in no order; then

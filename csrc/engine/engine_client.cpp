@@ -56,7 +56,7 @@ int EngineClient::ranks() const { return segment_->shape().plans; }
 void EngineClient::count_from(std::int64_t step) { segment_->first_step().store(step, std::memory_order_relaxed); }
 
 void EngineClient::register_step(std::int64_t step, std::span<const std::int64_t> rows,
-                             std::span<const std::int32_t> occurrences, std::shared_ptr<const void> owner) {
+                                 std::span<const std::int32_t> occurrences, std::shared_ptr<const void> owner) {
   check();
   const SegmentShape& shape = segment_->shape();
   RankArea& area = segment_->rank(rank_);

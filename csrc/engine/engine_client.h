@@ -67,12 +67,12 @@ class EngineClient {
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
-  // empty with one rank, which never sends gradients. Copies both; but a client that the engine has made for a rank whose
-  // steps alone are planned leaves rows that have an owner to the planner, which copies them, looks at them, and then lets
-  // go of the owner: a wrong list is an EngineError there. The step is decided when all ranks have registered it. Of ranks
-  // that run the same steps, rank 0 says which rows, and waits until the others have come as far as the lookahead needs;
-  // what the others say is not looked at. Throws std::invalid_argument for a wrong list, std::logic_error beyond the
-  // lookahead.
+  // empty with one rank, which never sends gradients. Copies both; but a client that the engine has made for a rank
+  // whose steps alone are planned leaves rows that have an owner to the planner, which copies them, looks at them, and
+  // then lets go of the owner: a wrong list is an EngineError there. The step is decided when all ranks have registered
+  // it. Of ranks that run the same steps, rank 0 says which rows, and waits until the others have come as far as the
+  // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list,
+  // std::logic_error beyond the lookahead.
   void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences,
                      std::shared_ptr<const void> owner = nullptr);
 
@@ -104,9 +104,9 @@ class EngineClient {
 
   // Between two steps: waits until all ranks are here and all records that they published have landed. Collective,
   // unless all ranks run the same steps, each on columns of its own.
-  // Returns the rows that this rank's slots alone hold now: the executor stores their records into the host rows, then calls
-  // finish_drain, after which the table holds every update and nothing but the updates of the finished steps. Steps
-  // that are registered already are not disturbed, and the cache stays as it is.
+  // Returns the rows that this rank's slots alone hold now: the executor stores their records into the host rows, then
+  // calls finish_drain, after which the table holds every update and nothing but the updates of the finished steps.
+  // Steps that are registered already are not disturbed, and the cache stays as it is.
   std::vector<CachedRow> drain();
   void finish_drain();
 

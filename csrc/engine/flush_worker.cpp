@@ -9,7 +9,8 @@
 namespace frugal {
 namespace {
 
-constexpr std::size_t kFlushChunk = 16;  // records between two looks at what has been received: the next gate may wait for it
+constexpr std::size_t kFlushChunk = 16;  // records between two looks at what has been received: the next gate may wait
+                                         // for it
 constexpr std::size_t kRegisterEvery = 8;  // records between two looks at the inbox: registration opens gates
 constexpr std::size_t kRecordsAhead = 2;  // whose lines are asked for
 constexpr std::int64_t kSleepMicroseconds = 100'000;
@@ -192,8 +193,8 @@ bool FlushWorker::take_incoming(bool flush_urgent) {
   return any;
 }
 
-// Rows that the next step reads are written to the host before the others are even queued: its gate waits for just that. No step is
-// registered in between, so the lists and the pool stay as they are.
+// Rows that the next step reads are written to the host before the others are even queued: its gate waits for just
+// that. No step is registered in between, so the lists and the pool stay as they are.
 void FlushWorker::take_step(Incoming& incoming, std::int64_t step, bool flush_urgent) {
   if (!incoming.urgent.empty()) {
     for (const std::int32_t record : incoming.urgent) receive(record);

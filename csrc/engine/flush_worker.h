@@ -4,7 +4,8 @@
 // A record lives from its registration until it has landed in its host row:
 //   planned (counts at its due step, so the gate waits for it)
 //   -> received (its bytes are in staging: in the queue, at its current due step; or behind an older record of its row)
-//   -> being written (taken from the queue; still counts, at its current due step) -> landed (its staging may be reused).
+//   -> being written (taken from the queue; still counts, at its current due step) -> landed (its staging may be
+//   reused).
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // Rows of steps that a rank in the planner's process has registered where they lie, in memory that somebody keeps.
 //
-// To copy them costs the rank a line of another core's memory for each eight rows, and its device may be waiting for it.
-// So the planner copies them, by several threads, before it decides its next step. Nothing here is locked: a cell changes
-// hands with the number of registered steps, and comes back with that of planned ones.
+// To copy them costs the rank a line of another core's memory for each eight rows, and its device may be waiting for
+// it. So the planner copies them, by several threads, before it decides its next step. Nothing here is locked: a cell
+// changes hands with the number of registered steps, and comes back with that of planned ones.
 #pragma once
 
 #include <cstdint>

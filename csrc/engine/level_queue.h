@@ -2,9 +2,9 @@
 // level.
 //
 // Due steps of queued items lie in a window of `span` steps that only moves forward, so a level is found by its step
-// modulo the ring and nothing is ever sorted. A level is an array in order of insertion; an item that leaves early leaves
-// a hole, and a level that is mostly holes is closed up. So enqueue, move and take touch one place in an array and one
-// per item: O(1), amortised; finding the front looks at the ring's words, a bit for each level, once at most.
+// modulo the ring and nothing is ever sorted. A level is an array in order of insertion; an item that leaves early
+// leaves a hole, and a level that is mostly holes is closed up. So enqueue, move and take touch one place in an array
+// and one per item: O(1), amortised; finding the front looks at the ring's words, a bit for each level, once at most.
 // When to use: small integer priorities in a moving window, one owner thread. When not: arbitrary keys. Items are small
 // integers (indices into the owner's pool). Allocates only when a level or the item index is the largest so far.
 #pragma once

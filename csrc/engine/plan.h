@@ -22,9 +22,9 @@ enum class RowDestination : std::uint8_t {
                   // those of entry 1, ..., each layout.stride floats apart
   kHostRow = 3,   // updated by the executor, which stores the record into its host row, `target`
   kWriteBackBuffer = 4,  // the same with a write-back buffer (EngineConfig::write_back_steps), but the executor leaves
-                  // it in slot `target` of the buffer, from where it is written back while the next steps run
-  kPublishedBeforeSync = 5,  // the same, but with in-step synchronisation, and another rank reads the row in the next step: the
-                    // value is in its host row before the first collective of that step
+                         // it in slot `target` of the buffer, from where it is written back while the next steps run
+  kPublishedBeforeSync = 5,  // the same, but with in-step synchronisation, and another rank reads the row in the next
+                             // step: the value is in its host row before the first collective of that step
 };
 
 // Where the arrays of a plan lie in its cell of the segment, in bytes: one stretch, so that one copy takes it to a
@@ -79,7 +79,8 @@ struct WriteBack {
   RowDestination leave;  // kValue or kHostRow
 };
 
-// A row whose newest value lies in a slot at this moment, of the cache or of the write-back buffer (see EngineClient::drain).
+// A row whose newest value lies in a slot at this moment, of the cache or of the write-back buffer (see
+// EngineClient::drain).
 struct CachedRow {
   std::int64_t row;
   std::int32_t slot;

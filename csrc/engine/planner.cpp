@@ -40,14 +40,16 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       given_(std::move(given)),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       static_cache_(!keeps_records() && caching_ &&
-               std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
+                    std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       horizon_(std::max(config.horizon, shape_.publishes_before_sync() ? 1 : 0)),
       parts_(static_cast<std::size_t>(shape_.plans)),
       buffer_(cache_slots(*segment_) + 1, shape_.max_rows, shape_.plans == 1 ? shape_.write_back_steps : 0),
-      recent_(cache_slots(*segment_), shape_.in_step_sync() ? shape_.plans : 0, shape_.max_rows, shape_.write_back_steps),
+      recent_(cache_slots(*segment_), shape_.in_step_sync() ? shape_.plans : 0, shape_.max_rows,
+              shape_.write_back_steps),
       sharing_{RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows),
                RowSharing(shape_.plans > 1 ? shape_.plans : 0, shape_.max_rows)} {
-  if (planner_threads(config) > 1 && (caching_ || shape_.in_step_sync()) && shape_.plans * shape_.max_rows >= 2 * kGrain)
+  if (planner_threads(config) > 1 && (caching_ || shape_.in_step_sync()) &&
+      shape_.plans * shape_.max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
   for (int r = 0; r < shape_.plans; ++r) {
@@ -59,7 +61,8 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   slots_.resize(static_cast<std::size_t>(slots));
   const bool counts =
       caching_ && std::ranges::any_of(config.caches, [](const auto& cache) { return cache->wants_count(); });
-  // Without records and staging, whose order is that of all rows, which rows are evicted and admitted is a part's own matter.
+  // Without records and staging, whose order is that of all rows, which rows are evicted and admitted is a part's own
+  // matter.
   shares_.resize(plans_as_found() ? static_cast<std::size_t>(parts_[0].cache->parts()) : 1);
   for (std::size_t s = 0; s < shares_.size(); ++s) {
     shares_[s].part = static_cast<std::int64_t>(s);
@@ -322,14 +325,17 @@ void Planner::leave_among_ranks() {
   RecentChanges* const recent = &recent_;
   const std::int64_t step = step_, max_rows = shape_.max_rows, write_back_steps = shape_.write_back_steps;
   in_ranges([&](Part& mine, int rank, std::size_t, std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = write_back_steps > 0 ? segment_->rank(rank).cache_slots + 1 + step % write_back_steps * max_rows : 0;
+    const std::int64_t first =
+        write_back_steps > 0 ? segment_->rank(rank).cache_slots + 1 + step % write_back_steps * max_rows : 0;
     for (std::int64_t i = begin; i < end; ++i) {
       if (mine.leave[i] == RowDestination::kCache) continue;
       const bool leaves = write_back_steps > 0 && mine.leave[i] == RowDestination::kHostRow;
       recent->set(step, rank, i, mine.rows[i], leaves ? static_cast<std::int32_t>(first + i) : kFromHost);
       if (!leaves) continue;
       const bool wanted = next == nullptr || next->others_have(rank, mine.rows[i]);
-      mine.plan(i, wanted && !mutated(Mutation::kNothingPublishedBeforeSync) ? RowDestination::kPublishedBeforeSync : RowDestination::kWriteBackBuffer,
+      mine.plan(i,
+                wanted && !mutated(Mutation::kNothingPublishedBeforeSync) ? RowDestination::kPublishedBeforeSync
+                                                                          : RowDestination::kWriteBackBuffer,
                 first + i);
     }
   });
@@ -444,7 +450,8 @@ void Planner::pull_back(Share& share, std::int64_t row, std::int32_t place, std:
 
 // Of a row that leaves the caches: that of the user's row among recent changes, if there are such.
 std::int32_t Planner::changed_place(const User& user) const {
-  return shape_.in_step_sync() ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index) : kFromHost;
+  return shape_.in_step_sync() ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index)
+                               : kFromHost;
 }
 
 // In whose cache the place is.

@@ -2,8 +2,8 @@
 //
 // A row has one current place: host memory, or a slot of one rank's cache. The planner is the only one who knows and
 // moves places; it runs up to lookahead + 1 steps ahead of the ranks, in one thread. What is known of each row alone is
-// looked up by several threads, each a range of the list, and so are the parts of a cache that share nothing; what a plan
-// says does not depend on their number.
+// looked up by several threads, each a range of the list, and so are the parts of a cache that share nothing; what a
+// plan says does not depend on their number.
 #pragma once
 
 #include <atomic>
@@ -66,8 +66,8 @@ class Planner {
     std::int64_t due, position;
     std::int32_t rank;
   };
-  // What one thread decides of a step: for one part of a rank's cache (CachePolicy::parts), or for all ranks. Aligned, or
-  // threads would write into each other's lines.
+  // What one thread decides of a step: for one part of a rank's cache (CachePolicy::parts), or for all ranks. Aligned,
+  // or threads would write into each other's lines.
   struct alignas(128) Share {
     std::int64_t part = 0, parts = 1;
     std::vector<std::int64_t> chosen;  // of a list, by of()
@@ -114,7 +114,8 @@ class Planner {
   void in_list(const std::int64_t* rows, std::int64_t count,
                const std::function<void(std::span<const std::int64_t>)>& work) const;
   template <class Work>
-  void in_ranges(const Work& work) FRUGAL_REQUIRES(thread_);  // work(part, rank, range, begin, end) of all lists, by threads
+  void in_ranges(const Work& work) FRUGAL_REQUIRES(thread_);  // work(part, rank, range, begin, end) of all lists, by
+                                                              // threads
   void in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const;
   void leave_for_buffer() FRUGAL_REQUIRES(thread_);
   void leave_among_ranks() FRUGAL_REQUIRES(thread_);

@@ -1,7 +1,7 @@
 // Which rows have changed lately, with in-step synchronisation, so that a step does not read them too early.
 //
-// A row that has changed in one of the kLateSteps steps before is read late, unless the rank that reads it has the value in
-// its own write-back buffer. Each row of a step has an entry in a ring of steps; the place of a changed row
+// A row that has changed in one of the kLateSteps steps before is read late, unless the rank that reads it has the
+// value in its own write-back buffer. Each row of a step has an entry in a ring of steps; the place of a changed row
 // (row_cells.h) is that of its entry, until its step is long ago.
 #pragma once
 
@@ -36,7 +36,8 @@ class RecentChanges {
     for (int rank = 0; rank < ranks && any(); ++rank) {
       std::fill_n(row_.begin() + static_cast<std::ptrdiff_t>(entry(step, rank)), max_rows_, kNone);
       if (step > buffer_steps_)
-        std::fill_n(slot_.begin() + static_cast<std::ptrdiff_t>(entry(step - buffer_steps_ - 1, rank)), max_rows_, kFromHost);
+        std::fill_n(slot_.begin() + static_cast<std::ptrdiff_t>(entry(step - buffer_steps_ - 1, rank)), max_rows_,
+                    kFromHost);
     }
   }
 

@@ -58,8 +58,8 @@ class RowLookup {
     located.missed.resize(missed);
   }
 
-  // The same for one of several ranks that do not have the same steps. What it has alone and no cache holds is planned to
-  // leave for its host row, and its place is that of its recent change, if there are such; rows that others have are
+  // The same for one of several ranks that do not have the same steps. What it has alone and no cache holds is planned
+  // to leave for its host row, and its place is that of its recent change, if there are such; rows that others have are
   // not planned, and their places stay.
   void locate_among_ranks(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank,
                           const RowSharing& sharing, const RecentChanges& recent, std::int32_t* source,
@@ -104,7 +104,8 @@ class RowLookup {
     located.missed.resize(wanted);
   }
 
-  // Plans the range for a rank alone who stores rows that no cache has into their host rows, as if its cache admitted none.
+  // Plans the range for a rank alone who stores rows that no cache has into their host rows, as if its cache admitted
+  // none.
   void plan_in_place(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const std::int32_t* source,
                      RowDestination* leave, std::int64_t* target) const {
     for (std::int64_t i = begin; i < end; ++i) {

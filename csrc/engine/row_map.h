@@ -1,6 +1,7 @@
 // A hash map from row ids to small values: open addressing, linear probing, no tombstones (erase shifts back).
 //
-// When to use: few of very many rows have a value, and one thread owns the map. Grows at 3/4 load. Pointers are valid until the next insert or erase.
+// When to use: few of very many rows have a value, and one thread owns the map. Grows at 3/4 load. Pointers are valid
+// until the next insert or erase.
 #pragma once
 
 #include <bit>

@@ -30,7 +30,9 @@ class RowFilter {
   }
 
  private:
-  std::uint64_t hash(std::int64_t row) const { return static_cast<std::uint64_t>(row) * 0x9E3779B97F4A7C15ull >> shift_; }
+  std::uint64_t hash(std::int64_t row) const {
+    return static_cast<std::uint64_t>(row) * 0x9E3779B97F4A7C15ull >> shift_;
+  }
 
   std::vector<std::uint64_t> words_;
   int shift_;

@@ -63,7 +63,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.write_back_steps = shape.reads_follow_stores() ? config.write_back_steps : 0;
   shape.poll_microseconds = config.poll_microseconds;
   shape.keeps_reused = config.keeps_reused && shape.plans == 1 && shape.write_back_steps > 0;
-  shape.evicts_to_buffer = config.evicts_to_buffer && shape.plans == 1 && shape.write_back_steps > 0 && !config.caches.empty();
+  shape.evicts_to_buffer =
+      config.evicts_to_buffer && shape.plans == 1 && shape.write_back_steps > 0 && !config.caches.empty();
   // A drain looks at the plans of the last steps, too, whose values may have stayed in the write-back buffer.
   shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.write_back_steps : 0);
   shape.block_ring = 4 * shape.window;

@@ -1,4 +1,5 @@
-// Two switches that exist only in the library that the tests link (FRUGAL_ENGINE_TESTING): named points where a test can stop a thread, and the broken variants of the protocol that the tests must catch. Elsewhere both compile to
+// Two switches that exist only in the library that the tests link (FRUGAL_ENGINE_TESTING): named points where a test
+// can stop a thread, and the broken variants of the protocol that the tests must catch. Elsewhere both compile to
 // nothing.
 #pragma once
 

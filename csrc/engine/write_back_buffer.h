@@ -32,8 +32,8 @@ class WriteBackBuffer {
   // Whether `place` is one of the slots and no other row has taken it since. Without a branch on the data, which nobody
   // could predict.
   bool holds(std::int32_t place, std::int64_t row) const {
-    return row_in_slot_[std::min(static_cast<std::uint32_t>(place) - static_cast<std::uint32_t>(first_slot_), slots_)] ==
-           row;
+    return row_in_slot_[std::min(static_cast<std::uint32_t>(place) - static_cast<std::uint32_t>(first_slot_),
+                                 slots_)] == row;
   }
 
   // Of the first row of a step's list; the others follow.
@@ -47,8 +47,8 @@ class WriteBackBuffer {
   }
 
   // When all rows of the step have been found: rows [begin, end) of its list that leave for their host rows leave for
-  // slots, which become their targets, or stay there if one of the next `steps` steps uses them. Threads may take parts of
-  // one step at once. upcoming: of those steps, of which it has seen none that is further away.
+  // slots, which become their targets, or stay there if one of the next `steps` steps uses them. Threads may take parts
+  // of one step at once. upcoming: of those steps, of which it has seen none that is further away.
   void leave(std::int64_t step, const std::int64_t* rows, std::int64_t begin, std::int64_t end,
              const UpcomingRows& upcoming, RowDestination* leave, std::int64_t* target) {
     const std::int32_t first = first_slot(step);

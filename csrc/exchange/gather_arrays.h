@@ -1,8 +1,8 @@
 // Arrays of which each rank has a row, and all ranks want all rows: an all-gather, by two collectives of an exchange.
 //
-// The first one says that all have read what was published before, so that one region serves every step; then each publishes
-// its rows, one behind the other; after the second one each takes those of the others. cuda/gather_arrays.h is the twin on
-// devices.
+// The first one says that all have read what was published before, so that one region serves every step; then each
+// publishes its rows, one behind the other; after the second one each takes those of the others. cuda/gather_arrays.h
+// is the twin on devices.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,9 @@ struct GatheredArray {
 // Room for a rank's rows of these arrays; throws std::invalid_argument if an exchange has less for raw scores.
 void check_room(const HostExchange& exchange, std::span<const GatheredArray> arrays);
 
-// Each rank's own row of each array is there; gets all others'. False if somebody has failed: others' rows are then what
-// this rank published itself, so that numbers of rows among them still are such. (On a device, what was published last.)
+// Each rank's own row of each array is there; gets all others'. False if somebody has failed: others' rows are then
+// what this rank published itself, so that numbers of rows among them still are such. (On a device, what was published
+// last.)
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays);
 
 }  // namespace frugal

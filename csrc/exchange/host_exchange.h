@@ -51,7 +51,7 @@ struct ExchangeFloats {
 // Mistakes that a test can make on purpose, to see that it would find them, and where it can make a rank slow.
 struct ExchangeRules {
   static constexpr int kEverywhere = -2;
-  int careless = -1;          // the region in whose collectives, or kEverywhere, the last one of the others is not awaited
+  int careless = -1;  // the region in whose collectives, or kEverywhere, the last one of the others is not awaited
   bool regions_apart = true;  // else all collectives use the same memory
   bool in_rank_order = true;  // else own part first
   void (*before_reading)(int rank) = nullptr;

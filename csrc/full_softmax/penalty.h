@@ -1,5 +1,5 @@
-// The penalty of a batch's rows, each as often as it occurs, and its gradient: what cpu/penalty.h and cuda/penalty.h are
-// told. With n_u how often row u occurs, x_u its numbers, and p the norm, it is
+// The penalty of a batch's rows, each as often as it occurs, and its gradient: what cpu/penalty.h and cuda/penalty.h
+// are told. With n_u how often row u occurs, x_u its numbers, and p the norm, it is
 //
 //   share / p sum_u n_u sum |x_u|^p
 //

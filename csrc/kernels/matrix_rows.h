@@ -1,9 +1,9 @@
 // Rows that are matrices (RESCAL's relations, TransR's projections), worked on where their table lies.
 //
-// No step makes a matrix for each of its edges. An edge's vectors are multiplied by the matrix of its row; the gradient by an edge
-// is kept as factors, and a row moves once, by the sum over its edges in order. An element's arithmetic is written here
-// once for both machines; only sums over elements (products, mean squares) have another order on each, the same in every
-// run.
+// No step makes a matrix for each of its edges. An edge's vectors are multiplied by the matrix of its row; the gradient
+// by an edge is kept as factors, and a row moves once, by the sum over its edges in order. An element's arithmetic is
+// written here once for both machines; only sums over elements (products, mean squares) have another order on each, the
+// same in every run.
 #pragma once
 
 #include <cmath>

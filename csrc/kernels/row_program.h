@@ -53,7 +53,9 @@ struct RowMemory {
 };
 
 // Of one of its rows.
-inline RowLayout layout_of(const RowMemory& memory) { return {memory.dim, memory.stride, memory.state, memory.element}; }
+inline RowLayout layout_of(const RowMemory& memory) {
+  return {memory.dim, memory.stride, memory.state, memory.element};
+}
 
 // By what rows in halves are rounded where they leave a step (random/rounding_noise.h).
 struct RowRounding {
@@ -138,8 +140,8 @@ struct EntryGradients {
   const std::int32_t* offset;      // (U + 1,)
   const std::int32_t* order;       // null: as they lie
   // Mean squares of the rows of `values`, which a device is always given; the CPU computes them if they are null, which
-  // they are not where rows have more columns elsewhere. square_parts: ranks that each have those over their own columns,
-  // `next_part` floats apart, the first one's at `squares`.
+  // they are not where rows have more columns elsewhere. square_parts: ranks that each have those over their own
+  // columns, `next_part` floats apart, the first one's at `squares`.
   const float* squares = nullptr;
   int square_parts = 1;
   std::int64_t next_part = 0;

@@ -5,7 +5,8 @@
 //   SGD              w -= lr * g
 //   row-wise Adagrad s += mean(g * g), one s per row (mean_square.h has its order);  w -= lr * g / (sqrt(s) + eps)
 //   Adagrad          s += g * g, one s per element;                                  w -= lr * g / (sqrt(s) + eps)
-//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in update t from 1 on
+//   Adam             m += (1 - b1) (g - m), v += (1 - b2) (g * g - v), one of each per element, and in update t from 1
+//   on
 //                    w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //   row-wise Adam    the same with v += (1 - b2) (mean(g * g) - v), one v per row, which lies behind the row's m
 // Before all else, where there is a largest norm: g *= norm / |g| if |g| is larger.

@@ -1,5 +1,5 @@
-// Threads that work off what they are given, while whoever gave it goes on. To start a thread for each piece of work takes
-// longer than to give it.
+// Threads that work off what they are given, while whoever gave it goes on. To start a thread for each piece of work
+// takes longer than to give it.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace frugal {
 
-// Runs `work` in the background. At most four threads do so, which start as they are needed; work begins in the order in
-// which it was given. In a process that was forked it begins anew. The future says when it is done, or what it has thrown;
-// its destructor does not wait. Throws ThreadShortage where not even one thread can be had.
+// Runs `work` in the background. At most four threads do so, which start as they are needed; work begins in the order
+// in which it was given. In a process that was forked it begins anew. The future says when it is done, or what it has
+// thrown; its destructor does not wait. Throws ThreadShortage where not even one thread can be had.
 std::future<void> run_in_background(std::function<void()> work);
 
 }  // namespace frugal

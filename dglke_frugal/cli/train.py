@@ -88,8 +88,8 @@ def _count_epochs(own, asked, given):
 
 
 def _find_data(own, asked):
-    """Where no --format is given: the files of a folder with a train file, --data_path/--dataset or --data_path, or of a
-    --data_path that is a file."""
+    """Where no --format is given: the files of a folder with a train file, --data_path/--dataset or --data_path, or of
+    a --data_path that is a file."""
     from ..data.find_files import flags_of_path
     from ..data.load import BUILT_IN
 

@@ -15,7 +15,8 @@ class CacheConfig:
     keeps hot_ids, lfu needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
     most used first. lookahead: lookups that may be announced beyond the running one. flush: who stores updates into
     host memory: "direct", the GPU itself; "p2f" or "sync", flush threads; "none": on the CPU the table is updated in
-    place, on a GPU all of it lies in the GPU's memory; "auto": direct on one GPU, else p2f. flush_threads: that write updates to the host table. max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if
+    place, on a GPU all of it lies in the GPU's memory; "auto": direct on one GPU, else p2f. flush_threads: that write
+    updates to the host table. max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if
     not given, and a larger one makes a larger engine. ranks: processes of this machine that train the table together,
     on the CPU or with a GPU each; they need max_rows.
     """

@@ -345,8 +345,8 @@ class Table:
         return self._executor.statistics() if self._executor is not None else None
 
     def close(self) -> None:
-        """Write every update to the host table and stop what runs in the background. The table may still be used by one process;
-        several ranks close together, after which it can be read."""
+        """Write every update to the host table and stop what runs in the background. The table may still be used by one
+        process; several ranks close together, after which it can be read."""
         if self._executor is not None:
             if self._config.ranks > 1:
                 self.drain()

@@ -145,7 +145,8 @@ class EmbeddingModel:
 
     @_lets_overflow_pass
     def candidate_rows(self, rows, relation: int):
-        """Entity rows (n, entity dim), numpy or torch, as they are scored for queries of `relation`: themselves, or projected."""
+        """Entity rows (n, entity dim), numpy or torch, as they are scored for queries of `relation`: themselves, or
+        projected."""
         if not self.projects:
             return rows
         matrix = take_rows(self.projection, [relation]).reshape(self.entity.shape[1], self.relation.shape[1])

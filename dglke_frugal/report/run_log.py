@@ -54,7 +54,8 @@ class RunLog:
 
 
 def _read_metrics(path: Path):
-    """Flags, curves and the time of the first start. Lines that a kill cut short are left out; steps after a resume replace those from before it."""
+    """Flags, curves and the time of the first start. Lines that a kill cut short are left out; steps after a resume
+    replace those from before it."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

@@ -38,7 +38,8 @@ def find_trained(log: RunLog) -> Trained:
 
 
 def _namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Namer:
-    """names: fetches them; that, or their first use, may raise InputError, for files of names may hold a count alone."""
+    """names: fetches them; that, or their first use, may raise InputError, for files of names may hold a count
+    alone."""
     try:
         found = names()
         known = 0 if found is None else len(found)

@@ -9,8 +9,8 @@
       - {lr: 0.1, batch_size: 1024}
     full: {max_step: 20000}      # goes over the flags of the best trial in a full run
 
-Where flags go together in some ways only, a space has variants, of which each trial has one. The parameters of a variant
-are called by both names, all.lr below.
+Where flags go together in some ways only, a space has variants, of which each trial has one. The parameters of a
+variant are called by both names, all.lr below.
 
     variants:
       negatives: {flags: {neg_adversarial_sampling: true}, search: {gamma: {low: 3.0, high: 30.0}}}

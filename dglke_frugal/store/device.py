@@ -79,8 +79,8 @@ class Device:
         work()
 
     def make_event(self) -> Event:
-        """An event that prefetches and repeated work record repeatedly. A wait refers to the latest record at the time of
-        the call."""
+        """An event that prefetches and repeated work record repeatedly. A wait refers to the latest record at the time
+        of the call."""
         return Event()
 
     def prefetch(self, work: Callable[[], None], after: Optional[Event] = None, event: Optional[Event] = None) -> Event:
@@ -94,8 +94,8 @@ class Device:
         return Event()
 
     def write_back(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
-        """Run `work`, which only enqueues copies and kernels, after all write-backs before it and after all work before it or,
-        if that is given, after `after`.
+        """Run `work`, which only enqueues copies and kernels, after all write-backs before it and after all work before
+        it or, if that is given, after `after`.
 
         Only work that waits for the returned event, which the write-back records, runs after it.
         """
@@ -173,7 +173,8 @@ class Device:
 
     def repeated(self, work: Callable[[], None], waits_for: Optional[Event] = None,
                  records: Optional[Event] = None) -> Repeated:
-        """`work` in a form that is cheap to run often, by `repeat`. It must do the same on the same addresses each time.
+        """`work` in a form that is cheap to run often, by `repeat`. It must do the same on the same addresses each
+        time.
         waits_for, records: see Repeated."""
         return Repeated(work, waits_for, records)
 

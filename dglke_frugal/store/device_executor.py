@@ -236,8 +236,8 @@ class DeviceExecutor(RankExecutor):
         return before[0].cpu().numpy() if wanted else None
 
     def _with_callers(self, work: Callable[[], None]) -> None:
-        """Run the work behind what the caller has enqueued and before what it enqueues next, and behind the gathering of
-        the running step's rows."""
+        """Run the work behind what the caller has enqueued and before what it enqueues next, and behind the gathering
+        of the running step's rows."""
         first, self._ungathered = self._ungathered, no_op
 
         def both():

@@ -26,9 +26,9 @@ NO_OCCURRENCES = np.empty(0, np.int32)
 
 class Plan(NamedTuple):
     """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
-    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. evicted (n,) int64
-    and first_buffer_slot (1,) int64: the rows that the step evicts from a cache, and their first slot, if it writes them back.
-    Arrays of the host or tensors of a device.
+    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. evicted (n,)
+    int64 and first_buffer_slot (1,) int64: the rows that the step evicts from a cache, and their first slot, if it
+    writes them back. Arrays of the host or tensors of a device.
     """
 
     rows: object
@@ -80,9 +80,9 @@ def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]])
 class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    For each step, in order: announce (any time ahead, within the lookahead), begin, final_plan; the prefetch of that plan and
-    of the rows, after the write-back of the step STEPS_ON_DEVICE before it; wait; gather, update and publish in
-    submitted work; the step's write-back; leave with the event after that, and end.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, final_plan; the prefetch of that
+    plan and of the rows, after the write-back of the step STEPS_ON_DEVICE before it; wait; gather, update and publish
+    in submitted work; the step's write-back; leave with the event after that, and end.
 
     Attributes:
         dim: floats that an embedding takes where rows lie, which of halves are half as many as it has elements.
@@ -159,7 +159,7 @@ class DeviceRows:
         return self._all(self._prefetch(plan, records), plan)
 
     def whole_prefetch(self, block: torch.Tensor, memory: PlanMemory, plan: Plan,
-                      records: torch.Tensor) -> Optional[Callable[[int], Callable[[], None]]]:
+                       records: torch.Tensor) -> Optional[Callable[[int], Callable[[], None]]]:
         """`prefetch` of the rows, of the step's block (bytes,) uint8 and of its final plan by one kernel: a function
         that takes the address of the running step's packed block, once for each step, and returns that work. None
         where it takes several kernels."""
@@ -199,7 +199,8 @@ class DeviceRows:
     def prepare(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
                 update: _native.SummedUpdate) -> PreparedStep:
         """`prefetch`, `gather`, an update from the sums (n, dim) of the gradients of each row with `publish`, and
-        `write_back`, for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
+        `write_back`, for steps that each have another number of rows; `plan` in device memory, as long as any of
+        them."""
         where = self._complete(plan)
         from_sums = prepare_update(self.row_table, where.leave, where.target, records, sums, update)
         return PreparedStep(self._prefetch(plan, records), self._gather(plan, records),

@@ -139,7 +139,8 @@ class EngineRows(DeviceRows):
         self._client.note_write_backs(count)
 
     def _writing_back(self) -> Callable[[torch.Tensor], None]:
-        """A function that copies evicted rows (WRITE_BACK records as bytes) to their targets before the running step."""
+        """A function that copies evicted rows (WRITE_BACK records as bytes) to their targets before the running
+        step."""
         return lambda listed: write_back_evicted(self.row_table, listed, self.device.stream)
 
     def _publish(self, plan):
@@ -207,7 +208,7 @@ class DirectWriteRows(EngineRows):
     def _write_back_kernel(self, plan, wanted, crossing, *publication):
         """A kernel that writes the rows of the plan to the host that leave as `wanted`."""
         return prepare_write_back(self.row_table, plan.rows, plan.leave, plan.target, crossing, wanted, *publication,
-                              evicted=plan.evicted, first_buffer_slot=plan.first_buffer_slot)
+                                  evicted=plan.evicted, first_buffer_slot=plan.first_buffer_slot)
 
     def wait(self):
         """For nothing: no gate stands before reads that follow stores."""

@@ -70,7 +70,8 @@ class ReplicaRows(RankRows):
 
     def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
                  device=None):
-        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or copies its device's replica to the host. replica: of sums; or on a device a Gathering."""
+        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or copies its device's
+        replica to the host. replica: of sums; or on a device a Gathering."""
         self.device, self._collective = device, replica.exchange if isinstance(replica, Gathering) else replica
         if device is None:
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
@@ -90,7 +91,8 @@ class PortRows(RankRows):
 
     def _make_steps(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None, exchange=None) -> None:
-        """exchange: of ranks that synchronise in each step. Raises InputError where the device cannot read host memory in place."""
+        """exchange: of ranks that synchronise in each step. Raises InputError where the device cannot read host memory
+        in place."""
         self._client, self.device = client, device
         if device is None:
             self.steps = rounded_rows(_native.CachedRows(table, client), rounding)
@@ -137,8 +139,8 @@ class EngineTable(PortRows):
         order if not given.
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
-        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of ranks
-        that synchronise in each step, a _native.Exchange.
+        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of
+        ranks that synchronise in each step, a _native.Exchange.
         """
         caches = []
         if config.slots and config.mode != "none":
@@ -167,7 +169,8 @@ class RemoteTable(PortRows):
                  rounding: Optional[Rounding] = None, exchange=None):
         """device, rounding, exchange: as for EngineTable; all ranks have one, or none has."""
         self.address = address
-        self._make_steps(table, _native.attach_rank(address.segment, rank), address.flushing, device, rounding, exchange)
+        self._make_steps(table, _native.attach_rank(address.segment, rank), address.flushing, device, rounding,
+                         exchange)
 
     def close(self):
         super().close()

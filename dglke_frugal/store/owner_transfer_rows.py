@@ -73,15 +73,15 @@ class OwnerTransferRows(DirectWriteRows):
 
     def _prefetch(self, plan, records):
         return [self._transfer.prepare_prefetch(plan.rows, plan.source, records, plan.published, self._prefetch_turn,
-                                              self._crossing())]
+                                                self._crossing())]
 
     def _prepare_whole_prefetch(self, block, memory, plan, records):
-        return self._transfer.prepare_whole_prefetch(block, memory.memory, plan.rows, plan.source, records, plan.published,
-                                                   self._prefetch_turn, self._crossing())
+        return self._transfer.prepare_whole_prefetch(block, memory.memory, plan.rows, plan.source, records,
+                                                     plan.published, self._prefetch_turn, self._crossing())
 
     def _write_back(self, plan):
         return [self._transfer.prepare_write_back(plan.rows, plan.leave, plan.target, self._published_counter,
-                                                plan.published, self._turn, self._crossing())]
+                                                  plan.published, self._turn, self._crossing())]
 
     def _writing_back(self) -> Callable:
         step = self._step

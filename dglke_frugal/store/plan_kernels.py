@@ -1,8 +1,8 @@
 """The row kernels of a step (csrc/kernels), for NumPy arrays and for tensors on a CUDA device alike.
 
 What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
-leaves the step (TO_CACHE to PUBLISHED_BEFORE_SYNC, below). A record is a row of `stride` float32: the embedding (dim), the
-optimizer state, padding.
+leaves the step (TO_CACHE to PUBLISHED_BEFORE_SYNC, below). A record is a row of `stride` float32: the embedding (dim),
+the optimizer state, padding.
 Rows in halves lie in the place of half as many floats; kernels that only copy take them for those.
 """
 from __future__ import annotations
@@ -32,8 +32,8 @@ def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 
     """Row-wise Adagrad for the rows of a step, of one to three tables together.
 
     updates: for each table (RowTable, leave, target, records, entries, used, rounded), as _native.update_tables takes
-    them; `rounded` may be left out for rows of floats, and the mean squares of an entry's gradients everywhere: they are
-    then computed here.
+    them; `rounded` may be left out for rows of floats, and the mean squares of an entry's gradients everywhere: they
+    are then computed here.
     """
     _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream)
 

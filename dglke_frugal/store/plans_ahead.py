@@ -15,7 +15,8 @@ PLANS_AHEAD = 2  # one is read while the next one comes
 
 
 class PlanAddresses(NamedTuple):
-    """Where the plan of the running step is read; from where and to where the next one comes meanwhile, 0: it does not."""
+    """Where the plan of the running step is read; from where and to where the next one comes meanwhile, 0: it does
+    not."""
 
     cell: int
     next_cell: int = 0

@@ -73,8 +73,9 @@ class FactorRows(Replica):
         self.ranks, self.most, self.padding = gathering.exchange.ranks, gathering.most, self.scratch
 
     def gather(self, parts: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-        """In submitted work: this rank's parts (n, ..) float32, n <= most, of all ranks: (ranks * most, ..) each, where what
-        is behind a rank's own n is anything. All ranks give parts of the same shapes, but for n, in the same order."""
+        """In submitted work: this rank's parts (n, ..) float32, n <= most, of all ranks: (ranks * most, ..) each, where
+        what is behind a rank's own n is anything. All ranks give parts of the same shapes, but for n, in the same
+        order."""
         arrays = [part.new_empty(self.ranks, self.most, *part.shape[1:]) for part in parts]
         for array, part in zip(arrays, parts):
             array[self._collective.rank, : len(part)] = part

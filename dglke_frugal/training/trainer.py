@@ -21,8 +21,8 @@ from .training_run import TrainingRun
 
 def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
           trackers: Sequence[MakeTracker] = ()) -> Path:
-    """Train as the configuration says, or go on with the run in the folder `resume`, or with AUTO with the newest one of
-    this model and data set, if there is one. Returns the run's folder.
+    """Train as the configuration says, or go on with the run in the folder `resume`, or with AUTO with the newest one
+    of this model and data set, if there is one. Returns the run's folder.
 
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
     trackers: make trackers besides those that the configuration names.

@@ -105,7 +105,8 @@ def test_every_setting_gives_the_bits_of_a_plain_loop(optimizer, cache, program,
     run(module, PlainTable(module.weight, optimizer), program, ahead)
 
 
-@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "prefetches ahead", "write-backs ahead", CUDA])
+@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "prefetches ahead", "write-backs ahead",
+                                  CUDA])
 def test_a_device_gives_the_bits_of_a_plain_loop(name):
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(optimizer=st.sampled_from(OPTIMIZERS), cache=caches, program=st.lists(actions, max_size=12),
@@ -204,7 +205,8 @@ def test_learn_takes_rows_as_they_were_given_and_a_gradient_like_them():
     module = make()
     rows = module(torch.tensor([[1, 2]]))
     before = module.weight.clone()
-    for wrong, gradient, sentence in ((rows * 2, rows.detach(), "rows.backward"), (rows.detach(), rows, "rows.backward"),
+    for wrong, gradient, sentence in ((rows * 2, rows.detach(), "rows.backward"),
+                                      (rows.detach(), rows, "rows.backward"),
                                       (make()(torch.tensor([[1, 2]])), rows.detach(), "rows.backward"),
                                       (rows, torch.ones(2, DIM), "(1, 2, 9)")):
         with pytest.raises(ValueError) as error:

@@ -58,7 +58,8 @@ def test_what_it_cannot_do_is_said(models):
 
 
 def test_candidates_that_cannot_be(models):
-    """Minus infinity is below all scores; a triple that there is cannot have it, and no candidate another such number."""
+    """Minus infinity is below all scores; a triple that there is cannot have it, and no candidate another such
+    number."""
     built_in, own = models
     triples = random_triples(built_in, 300)
     everything = evaluate(own, triples, None, Protocol(known="kept"))

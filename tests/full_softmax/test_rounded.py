@@ -108,7 +108,8 @@ def some_targets(all_answers, queries, rows, random):
     (37, 1301, 20, False, 1.0), (37, 1301, 80, True, 1.0), (7, 601, 22, True, 1e-5), (16, 700, 33, False, 40.0),
     (1, 130, 16, False, 1.0)])
 def test_a_softmax_against_float64(on, queries, rows, dim, all_answers, size, monkeypatch):
-    """Of tiles, of all scores at once, of numbers that are not of a usual size; the tables' numbers are `size` large."""
+    """Of tiles, of all scores at once, of numbers that are not of a usual size; the tables' numbers are `size`
+    large."""
     monkeypatch.setattr(RoundedProducts, "tile_floats", 0)
     device, random, weight, precision = device_named(on), torch.Generator().manual_seed(0), 0.7, 2e-3
     place = device.torch_device

@@ -1,4 +1,5 @@
-"""Fuzzers: each test draws its input from `fuzz_seed`. CI tries a few seeds of each; DGLKE_FRUGAL_FUZZ=50 tries fifty times as many."""
+"""Fuzzers: each test draws its input from `fuzz_seed`. CI tries a few seeds of each; DGLKE_FRUGAL_FUZZ=50 tries fifty
+times as many."""
 import os
 
 

@@ -64,8 +64,8 @@ def changes():
 
 
 def tried(what):
-    """The changes that are made of one of RUNS. Flags of store, devices and data are alike for all models and losses: where
-    fuzzers run for a short time, each of them is changed in two RUNS."""
+    """The changes that are made of one of RUNS. Flags of store, devices and data are alike for all models and losses:
+    where fuzzers run for a short time, each of them is changed in two RUNS."""
     turn = list(RUNS).index(what)
     longer = os.environ.get("DGLKE_FRUGAL_FUZZ", "1") != "1"
     return [(name, arguments) for number, (name, arguments) in enumerate(changes())

@@ -83,7 +83,8 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns):
     update_tables([(addressed, machine.put(leave), machine.put(target), machine.put(records_of(table, rows)), entries,
                     None, (machine.put(np.array([step])), device_rows))], LEARNING_RATE, machine.stream)
     returned = np.where(leave == TO_CACHE, WRITE_BACK_BUFFER, TO_CACHE).astype(np.uint8)
-    prepare_write_back(addressed, device_rows, machine.put(returned), machine.put(np.arange(USED)))(USED, machine.stream)
+    prepare_write_back(addressed, device_rows, machine.put(returned), machine.put(np.arange(USED)))(USED,
+                                                                                                    machine.stream)
     machine.get(cache)
     np.testing.assert_array_equal(table.halves, expected.halves)
     np.testing.assert_array_equal(table.state, expected.state)

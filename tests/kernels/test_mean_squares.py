@@ -23,7 +23,8 @@ def test_they_are_those_of_row_wise_adagrad(machine, dim):
 
 @pytest.mark.parametrize("ranks", [0, 1, 2, 3, 8])
 def test_an_update_takes_those_that_it_is_given(machine, ranks):
-    """One for each gradient, or (ranks, n): over the columns of each rank, of which it takes the mean in their order."""
+    """One for each gradient, or (ranks, n): over the columns of each rank, of which it takes the mean in their
+    order."""
     rows, dim = 40, 24
     gradients, order = gradients_of(100, dim), np.random.default_rng(1).permutation(100).astype(np.int32)
     offset = np.sort(np.append(np.random.default_rng(2).integers(0, 101, rows - 1), [0, 100])).astype(np.int32)

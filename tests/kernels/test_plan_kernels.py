@@ -151,7 +151,7 @@ def test_write_back_copies_whole_records(machine, dim):
     expected = np.array(table.records)
     staging = machine.put(np.zeros(count * table.stride, np.float32))
     write_back_evicted(RowTable(dim, machine.shared(table), machine.put(cache), staging),
-                    machine.put(as_bytes(write_backs)), machine.stream)
+                       machine.put(as_bytes(write_backs)), machine.stream)
     staged = machine.get(staging).reshape(count, table.stride)
     for i, one in enumerate(write_backs):
         place = staged[i] if i % 2 else table.records[one["row"]]
@@ -182,7 +182,7 @@ def test_rows_that_a_step_evicts_are_written_back_with_it(machine, dim):
     prepare_stage_evicted(addressed, device_target, device_evicted, first)(used, machine.stream)
     np.testing.assert_array_equal(machine.get(device_cache), expected)
     prepare_write_back(addressed, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
-                   first_buffer_slot=first)(used, machine.stream)
+                       first_buffer_slot=first)(used, machine.stream)
     machine.get(device_cache)
     np.testing.assert_array_equal(table.records, host)
 
@@ -197,7 +197,7 @@ def test_rows_evicted_to_nowhere_are_refused():
     for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):
         with pytest.raises(IndexError, match=sentence):
             prepare_write_back(addressed, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
-                           first_buffer_slot=np.array([first]))(2)
+                               first_buffer_slot=np.array([first]))(2)
     with pytest.raises(ValueError, match="an evicted row"):
         prepare_stage_evicted(addressed, ids, ids[:1], np.array([2]))
     assert (cache == 0).all()
@@ -225,7 +225,8 @@ def test_offsets_go_beyond_32_bits(machine):
 
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
     update_tables([(addressed, machine.put(np.array([TO_CACHE, TO_HOST_ROW], np.uint8)),
-                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing])], LEARNING_RATE, machine.stream)
+                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing])], LEARNING_RATE,
+                    machine.stream)
     np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
     np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
 
@@ -237,7 +238,8 @@ def test_rows_that_only_pad_are_left_alone(machine):
     there = machine.put(cache)
     nothing = (machine.put(np.zeros((0, 50), np.float32)), machine.put(np.zeros(21, np.int32)), None)
     update_tables([(RowTable(50, machine.shared(table), there), machine.put(np.full(20, TO_CACHE, np.uint8)),
-                    machine.put(np.arange(20)), machine.put(records), [nothing], machine.put(np.array([12], np.int32)))],
+                    machine.put(np.arange(20)), machine.put(records), [nothing],
+                    machine.put(np.array([12], np.int32)))],
                   LEARNING_RATE, machine.stream)
     np.testing.assert_array_equal(machine.get(there)[:12, :51], records[:12, :51])
     np.testing.assert_array_equal(machine.get(there)[12:], cache[12:])

@@ -1,4 +1,5 @@
-"""Training runs of several machines, each a process of this one that torchrun's environment variables tell of the others."""
+"""Training runs of several machines, each a process of this one that torchrun's environment variables tell of the
+others."""
 import socket
 import uuid
 

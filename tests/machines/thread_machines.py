@@ -61,8 +61,8 @@ def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
 
 def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None,
                  early=True):
-    """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes the
-    tables of a machine before it trains. early: whether relations travel while entities are updated.
+    """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes
+    the tables of a machine before it trains. early: whether relations travel while entities are updated.
 
     Returns (arrays by name, the machines' tables). Raises the first error of any machine.
     """

@@ -1,4 +1,5 @@
-"""The source distribution holds all it needs; the wheel of packaging/build_wheel.sh works where there is no checkout."""
+"""The source distribution holds all it needs; the wheel of packaging/build_wheel.sh works where there is no
+checkout."""
 
 import os
 import shutil

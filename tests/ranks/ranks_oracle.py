@@ -1,9 +1,9 @@
 """What several ranks must compute, by plain loops over plain tables in one process.
 
 In each step all ranks differentiate at the same values. Of entities the first entries of all ranks, in rank order, are
-then one entry, and so are the second ones. Of relations and projections each rank has added up its gradients of a row in
-an entry, and their mean squares; such a sum is one occurrence in the entry of all ranks. No plan, no cache, no engine,
-no row that is in two places.
+then one entry, and so are the second ones. Of relations and projections each rank has added up its gradients of a row
+in an entry, and their mean squares; such a sum is one occurrence in the entry of all ranks. No plan, no cache, no
+engine, no row that is in two places.
 """
 
 from __future__ import annotations

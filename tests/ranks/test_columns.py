@@ -89,7 +89,7 @@ class ColumnThreads:
         self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
         self.exchanges = [Exchange(_native.Exchange(self.segment, rank, ranks, size.scores, size.weights,
-                                                          size.squares))
+                                                    size.squares))
                           for rank in range(ranks)]
         self.shared = {}  # tables of rank 0, whose parts the others have
         self.stores = [self._stores(rank, flush) for rank in range(ranks)]
@@ -119,7 +119,8 @@ class ColumnThreads:
         """A rank's part of a table whose rows their owners move."""
         first = self.shared.get(name)
         kind = {"element": rounding.element if rounding else "fp32", "part": rank, "parts": self.ranks}
-        table = _native.HostTable(first.path, rows, dim, **kind) if first else _native.HostTable(rows, dim, True, **kind)
+        table = _native.HostTable(first.path, rows, dim, **kind) if first else _native.HostTable(rows, dim, True,
+                                                                                                 **kind)
         return self.shared.setdefault(name, table) if rank == 0 else table
 
     def run(self):
@@ -212,7 +213,8 @@ OWNER_TRANSFER = {"mode": "direct", "owner_transfer": True}
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_rows_that_owners_move_are_those_of_plain_loops(ranks, flush, device):
     config = step_config("TransE_l2", adversarial=True)
-    assert_same(trained(config, ranks, {**OWNER_TRANSFER, **flush}, device=device, delay=0.001), oracle_arrays(config, ranks))
+    assert_same(trained(config, ranks, {**OWNER_TRANSFER, **flush}, device=device, delay=0.001),
+                oracle_arrays(config, ranks))
 
 
 @pytest.mark.parametrize("flush", [{"slots": 20}, {"slots": 60, "policy": "lfu"}])

@@ -77,8 +77,8 @@ def test_devices_that_synchronise_in_each_step_change_nothing(gpu_ranks, count):
     """With delays, a validation, and a resumed run that waits at gates again."""
     expected = trained(gpu_ranks.run("--num_proc", count, "--max_step", STEPS)[0])
     given = ["--gpu", *[0] * count]
-    folder, output = gpu_ranks.run(*given, "--cache_ratio", 0.1, "--max_step", STEPS - 9, "--valid", "--eval_interval", 8,
-                                   "--eval_percent", 0.05, suffering=DELAYS)
+    folder, output = gpu_ranks.run(*given, "--cache_ratio", 0.1, "--max_step", STEPS - 9, "--valid", "--eval_interval",
+                                   8, "--eval_percent", 0.05, suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
     reports = json.loads((folder / "result.json").read_text())["ranks"]
     assert all(report["gradients"] > 0 for report in reports)
@@ -105,7 +105,8 @@ def test_matrices_are_near_the_cpus_and_no_setting_changes_a_bit(gpu_ranks, give
     expected = trained(gpu_ranks.run("--gpu", 0, 0, *flags)[0])
     for name, array in expected.items():
         np.testing.assert_allclose(array, on_cpu[name], rtol=2e-3, atol=2e-4, err_msg=name)
-    folder, _ = gpu_ranks.run("--gpu", 0, 0, *flags[:-1], STEPS - 9, "--cache_ratio", 0.1, "--peer", "off", suffering=DELAYS)
+    folder, _ = gpu_ranks.run("--gpu", 0, 0, *flags[:-1], STEPS - 9, "--cache_ratio", 0.1, "--peer", "off",
+                              suffering=DELAYS)
     gpu_ranks.run("--max_step", STEPS, "--flush", "p2f", resume=folder)
     assert_same(trained(folder), expected)
 

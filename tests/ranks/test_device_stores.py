@@ -76,8 +76,8 @@ def test_devices_that_synchronise_in_each_step_need_no_flush_threads(ranks, flus
 def test_streams_of_devices_that_meet(kinds, slots, policy):
     """As far ahead and as late as their waits allow. Each has to come as far as the other one waits for."""
     made = iter(kinds)
-    arrays, _ = trained_by_threads(step_config(), 2, {**IN_STEP_SYNC, "lookahead": 15, "policy": policy}, entity_slots=slots,
-                                   make_device=lambda: make_device(next(made)))
+    arrays, _ = trained_by_threads(step_config(), 2, {**IN_STEP_SYNC, "lookahead": 15, "policy": policy},
+                                   entity_slots=slots, make_device=lambda: make_device(next(made)))
     assert_same(arrays, run_oracle(step_config(), 2))
 
 

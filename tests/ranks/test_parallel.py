@@ -115,7 +115,8 @@ def test_a_run_says_that_gpus_move_rows_for_each_other(ranks):
 @pytest.mark.parametrize("given, expected",
                          [({}, True), ({"gpu": [0, 0]}, False), ({"peer": "off"}, False), ({"flush": "none"}, False),
                           ({"gpu": [0, 2]}, False), ({"row_dtype": "fp16"}, True)], ids=str)
-def test_rows_of_large_tables_cross_the_bus_whole_where_gpus_reach_each_other(two_that_reach_each_other, given, expected):
+def test_rows_of_large_tables_cross_the_bus_whole_where_gpus_reach_each_other(two_that_reach_each_other, given,
+                                                                              expected):
     asked = config(**{"gpu": [0, 1], "parallel": "dims", **given})
     assert uses_owner_transfer(asked, 10**6) == expected
     assert not uses_owner_transfer(asked, 10**4)
@@ -129,7 +130,8 @@ def two_that_reach_each_other(monkeypatch):
 
 @pytest.mark.parametrize("given, chosen, said", [
     ({}, "dims", "so that --rel_part has nothing to divide, scores are added over peer access"),
-    ({"peer": "off"}, "rows", "have relations for themselves"), ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
+    ({"peer": "off"}, "rows", "have relations for themselves"),
+    ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
     ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
 def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, said):
     found, reasons = resolve_workers(config(**{"gpu": [0, 1], "rel_part": True, **given}))

@@ -1,4 +1,5 @@
-"""Runs beside each other: what differs, what is best, how curves are told apart; examples and categories on the page."""
+"""Runs beside each other: what differs, what is best, how curves are told apart; examples and categories on the
+page."""
 
 import json
 import re

@@ -188,7 +188,8 @@ def test_every_drain_finds_the_newest_values_on_the_host(queued_device, slots):
 
 
 def test_rows_that_are_used_again_stay_on_the_device(queued_device):
-    """By a plain count over the workload: without a cache a row is written back unless one of the next three steps uses it."""
+    """By a plain count over the workload: without a cache a row is written back unless one of the next three steps uses
+    it."""
     used = [set(np.concatenate([ids for ids, _ in workload(step)]).tolist()) for step in range(FIRST, FIRST + STEPS)]
     again = sum(len(rows & set().union(*used[step + 1 : step + 4])) for step, rows in enumerate(used))
     counts = {}
@@ -232,7 +233,7 @@ def test_a_device_that_cannot_read_host_rows_is_refused_with_what_to_do(mode):
             raise DeviceError("cudaHostRegister failed: out of memory")
 
     with pytest.raises(InputError, match="cannot read the table in host memory: cudaHostRegister failed: out of memory"
-                                         "; raise the limit of locked memory .ulimit -l.* or use --flush none"):
+                       "; raise the limit of locked memory .ulimit -l.* or use --flush none"):
         make_store(Refusing(), mode=mode)
 
 

@@ -48,7 +48,8 @@ def planned(config):
     ("fp32", ["--matmul", "tf32x3"]), ("fp32", ["--neg_chunk_size", 4]), ("fp32", ["--optimizer", "adam"])], ids=str)
 @pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
 def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, element):
-    """Mean squares, the workspace of gradient kernels and rows that are being copied to the host are a GPU's alone: they are added."""
+    """Mean squares, the workspace of gradient kernels and rows that are being copied to the host are a GPU's alone:
+    they are added."""
     make, gpu_alone = KernelGradients._make_buffers, []
 
     def counted(gradients, form, at):

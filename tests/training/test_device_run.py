@@ -70,7 +70,7 @@ def assert_same_log(folder, expected):
 
 
 @pytest.mark.parametrize("flags, write_backs", [(["--flush", "none"], 0),
-                                               (["--flush", "direct", "--cache_ratio", 0.05], 48)],
+                                                (["--flush", "direct", "--cache_ratio", 0.05], 48)],
                          ids=str)
 def test_a_step_is_written_back_only_if_rows_are(on_device, flags, write_backs):
     """Calls for write-backs take the host's time."""

@@ -1,4 +1,5 @@
-"""A training whose output goes nowhere is trained all the same: closed and full outputs, readers and terminals that went."""
+"""A training whose output goes nowhere is trained all the same: closed and full outputs, readers and terminals that
+went."""
 
 import io
 import os

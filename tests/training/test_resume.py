@@ -17,8 +17,8 @@ def last_checkpoint(folder):
 
 
 def test_killed_at_twenty_moments(runs):
-    """SIGKILL wherever the run is: starting, training, validating, in the middle of a checkpoint. Every second kill waits
-    for a new checkpoint, so that the run gets on however slow the machine is."""
+    """SIGKILL wherever the run is: starting, training, validating, in the middle of a checkpoint. Every second kill
+    waits for a new checkpoint, so that the run gets on however slow the machine is."""
     flags = ["--checkpoint_interval", 40, "--valid", "--eval_interval", 90, "--eval_percent", 0.05, "--max_step"]
     arguments, folder = runs.arguments(*flags, 10**7)
     chance = random.Random(5)

@@ -1,5 +1,5 @@
-"""A learning rate that falls on a plateau or after given steps, early stopping on a device, and start values: the same bits whatever the
-store, and in a resumed run."""
+"""A learning rate that falls on a plateau or after given steps, early stopping on a device, and start values: the same
+bits whatever the store, and in a resumed run."""
 
 import json
 

@@ -24,7 +24,8 @@ void bring_to_host(const OwnerTransferRows& rows, std::int64_t row, std::int64_t
 
 }  // namespace
 
-void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records, std::uint64_t number) {
+void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records,
+              std::uint64_t number) {
   const RowMemory& part = rows.part;
   const RowLayout layout = layout_of(part);
   for_owned(
@@ -54,7 +55,8 @@ void write_back(const OwnerTransferRows& rows, const RowWriteBacks& write_backs,
       });
 }
 
-void write_back_evicted(const OwnerTransferRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number) {
+void write_back_evicted(const OwnerTransferRows& rows, const WriteBack* write_backs, std::int64_t count,
+                        std::uint64_t number) {
   if (rows.rules.hears_values && hear(rows.computed, number)) return;
   for_owned(
       rows, count, [&](std::int64_t i) { return write_backs[i].row; },

@@ -11,8 +11,8 @@ namespace {
 
 // The rows of a step that this rank owns.
 template <RowElement kElement>
-__device__ void bring(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records, const Sharing& by,
-                      unsigned blocks) {
+__device__ void bring(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records,
+                      const Sharing& by, unsigned blocks) {
   const RowMemory& part = rows.part;
   move_rows(
       by, reads.count, blocks, rows.ranks(), static_cast<int>(part.record_floats() / 4),
@@ -31,8 +31,8 @@ __device__ void bring(const OwnerTransferRows& rows, const RowReads& reads, cons
 template <RowElement kElement>
 __global__ void __launch_bounds__(kMostThreads)
     owner_prefetch_kernel(const __grid_constant__ OwnerTransferRows rows, RowReads reads,
-                          const __grid_constant__ OwnerTransferRecords records, const std::int64_t* number, unsigned* turn,
-                          Sharing by, unsigned blocks, const __grid_constant__ Fetch fetch) {
+                          const __grid_constant__ OwnerTransferRecords records, const std::int64_t* number,
+                          unsigned* turn, Sharing by, unsigned blocks, const __grid_constant__ Fetch fetch) {
   if (blockIdx.x < blocks)
     bring<kElement>(rows, reads, records, by, blocks);
   else
@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(kMostThreads)
 
 template <bool kAwaits>
 __global__ void __launch_bounds__(kMostThreads)
-    owner_write_back_kernel(const __grid_constant__ OwnerTransferRows rows, RowWriteBacks write_backs, Publication publication,
-                          Sharing by) {
+    owner_write_back_kernel(const __grid_constant__ OwnerTransferRows rows, RowWriteBacks write_backs,
+                            Publication publication, Sharing by) {
   const auto reached = static_cast<std::uint64_t>(*publication.value);
   if (blockIdx.x == 0) tell(rows.computed, reached);  // an earlier kernel has computed it
   if (hear(rows.computed, reached)) write_backs.count = 0;  // somebody has failed
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kMostThreads)
 
 __global__ void __launch_bounds__(kMostThreads)
     owner_write_back_evicted_kernel(const __grid_constant__ OwnerTransferRows rows, const WriteBack* write_backs,
-                              std::int64_t count, std::uint64_t number, Sharing by) {
+                                    std::int64_t count, std::uint64_t number, Sharing by) {
   if (hear(rows.computed, number)) count = 0;
   move_rows(
       by, count, gridDim.x, rows.ranks(), static_cast<int>(rows.part.record_floats() / 4),
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(kMostThreads)
       [&](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; }, [](const Team&) {});
 }
 
-using PrefetchKernel = void (*)(OwnerTransferRows, RowReads, OwnerTransferRecords, const std::int64_t*, unsigned*, Sharing, unsigned,
-                              const Fetch);
+using PrefetchKernel = void (*)(OwnerTransferRows, RowReads, OwnerTransferRecords, const std::int64_t*, unsigned*,
+                                Sharing, unsigned, const Fetch);
 
 PrefetchKernel prefetch_kernel_of(RowElement element) {
   return element == RowElement::kFloat32 ? owner_prefetch_kernel<RowElement::kFloat32>
@@ -100,8 +100,8 @@ int lanes_for(const OwnerTransferRows& rows) { return lanes_for_words(rows.part.
 
 }  // namespace
 
-void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records, const std::int64_t* number,
-            unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch) {
+void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records,
+              const std::int64_t* number, unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch) {
   const Movement moved =
       prefetch_movement(reads.count, lanes_for(rows), launch.crossing, rows.ranks() * bytes_of(rows));
   const Fetch fetch = fetch_of(pieces);
@@ -113,8 +113,10 @@ void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerT
   cuda_check(cudaGetLastError(), "launching the prefetch of " + std::to_string(reads.count) + " rows");
 }
 
-void write_back(const OwnerTransferRows& rows, const RowWriteBacks& write_backs, const Publication& publication, const Launch& launch) {
-  const Movement moved = write_back_movement(write_backs.count, lanes_for(rows), launch.crossing, bytes_of(rows), rows.ranks());
+void write_back(const OwnerTransferRows& rows, const RowWriteBacks& write_backs, const Publication& publication,
+                const Launch& launch) {
+  const Movement moved =
+      write_back_movement(write_backs.count, lanes_for(rows), launch.crossing, bytes_of(rows), rows.ranks());
   const Sharing by = moved.by;
   const int threads = moved.threads, bytes = moved.list_bytes();
   const auto kernel = moved.awaits ? owner_write_back_kernel<true> : owner_write_back_kernel<false>;
@@ -122,8 +124,8 @@ void write_back(const OwnerTransferRows& rows, const RowWriteBacks& write_backs,
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(write_backs.count) + " rows");
 }
 
-void write_back_evicted(const OwnerTransferRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
-                const Launch& launch) {
+void write_back_evicted(const OwnerTransferRows& rows, const WriteBack* write_backs, std::int64_t count,
+                        std::uint64_t number, const Launch& launch) {
   if (count == 0) return;
   const Movement moved = movement_of(count, lanes_for(rows), kBusBlocks, kMostTogether);
   const Sharing by = moved.by;

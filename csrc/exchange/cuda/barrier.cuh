@@ -1,4 +1,5 @@
-// How the kernels of an exchange (exchange_kernels.h) say that this rank has entered a collective, and wait for the others.
+// How the kernels of an exchange (exchange_kernels.h) say that this rank has entered a collective, and wait for the
+// others.
 #pragma once
 
 #include "exchange/cuda/exchange_kernels.h"
@@ -12,8 +13,8 @@ __device__ inline std::uint64_t next_number(const DeviceExchange& x) {
   return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
 }
 
-// By the first threads of a block, after all that this rank publishes has been written, in kernels before or by blocks that
-// is_last_block has heard of: it has come to a number.
+// By the first threads of a block, after all that this rank publishes has been written, in kernels before or by blocks
+// that is_last_block has heard of: it has come to a number.
 __device__ inline void tell(const RankWords& x, std::uint64_t number) {
   const int other = static_cast<int>(threadIdx.x);
   if (other >= x.ranks || other == x.rank) return;

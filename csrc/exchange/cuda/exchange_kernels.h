@@ -39,7 +39,7 @@ struct DeviceExchange : RankWords {
   RankParts squares;  // mean squares
   RankParts scores;   // the region of raw scores, for collectives without shares (replicas)
   std::uint64_t* posted;                  // in device memory: how many collectives this rank has done
-  std::uint64_t* entered;                     // there, unless near: twice the number of the last one that all have entered,
+  std::uint64_t* entered;                 // there, unless near: twice the number of the last one that all have entered,
                                           // and one more if somebody has failed
   unsigned *blocks_sent, *blocks_done;    // in device memory: 0 between kernels
 };
@@ -48,9 +48,10 @@ struct DeviceExchange : RankWords {
 // the launch fails.
 void barrier(const DeviceExchange& exchange, std::uintptr_t stream);
 
-// Enqueues the collective over mean squares where ranks are not near: to[i] = (sum over ranks of squares[i]) / ranks for
-// i < count, a multiple of 4. This rank's have been written to squares.own by earlier work on the stream. Near ranks write
-// to the mirrors, too, only call `barrier`, and whoever reads all parts takes the means (EntryGradients::square).
+// Enqueues the collective over mean squares where ranks are not near: to[i] = (sum over ranks of squares[i]) / ranks
+// for i < count, a multiple of 4. This rank's have been written to squares.own by earlier work on the stream. Near
+// ranks write to the mirrors, too, only call `barrier`, and whoever reads all parts takes the means
+// (EntryGradients::square).
 void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

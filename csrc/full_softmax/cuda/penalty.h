@@ -1,4 +1,5 @@
-// The penalty of a batch's rows on a CUDA device: the twin of cpu/penalty.h. Sums have a fixed order, but not the CPU's.
+// The penalty of a batch's rows on a CUDA device: the twin of cpu/penalty.h. Sums have a fixed order, but not the
+// CPU's.
 #pragma once
 
 #include <cstdint>

@@ -204,8 +204,8 @@ __device__ void store_slopes(float* row, int j, const float* x) {
 // By a block: calls slopes(j, x) for the four scores from column j on, which it replaces, for each j below `written`.
 //
 // Numbers of 16 bits take the place of scores at half their distance from the beginning of the row, which all threads
-// must have read before. Where they wait for each other in step n they have read the columns of n + 2 steps, whose places are
-// written until step 2 n + 3; so they wait again in step 2 n + 1, and not in each.
+// must have read before. Where they wait for each other in step n they have read the columns of n + 2 steps, whose
+// places are written until step 2 n + 3; so they wait again in step 2 n + 1, and not in each.
 template <RowElement kElement, typename Slopes>
 __device__ void replace_scores(float* row, int columns, int written, Slopes slopes) {
   Scores next(row, columns, 0);

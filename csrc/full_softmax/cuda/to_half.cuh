@@ -1,5 +1,5 @@
-// A number of 16 bits, rounded to nearest: as memory/half.h has it, but for numbers beyond the largest fp16, which become
-// infinite and which nobody has here, and for the bits of a NaN.
+// A number of 16 bits, rounded to nearest: as memory/half.h has it, but for numbers beyond the largest fp16, which
+// become infinite and which nobody has here, and for the bits of a NaN.
 #pragma once
 
 #include "memory/half.h"

@@ -81,7 +81,8 @@ void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs) 
   });
 }
 
-void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count) {
+void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target,
+                   std::int64_t count) {
   default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
       if (evictions.has(u))

@@ -27,7 +27,8 @@ void spread(const RowSpread& spread, float* out);
 void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs);
 
 // Copies the records of `count` rows that a step evicts from their slots `target` to the write-back buffer.
-void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count);
+void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target,
+                   std::int64_t count);
 
 // Copies the records of evicted rows from their slots to staging or to their host rows.
 void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count);

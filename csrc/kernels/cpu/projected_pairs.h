@@ -11,8 +11,8 @@ void project(const ProjectedPairs& p, const float* candidates, const float* quer
 
 // slope (edges, negatives): d loss / d score, where a score is a constant less the distance.
 
-// of_candidates (chunks, stripes, negatives, height): gradients by candidates, of each stripe of runs. rows (chunks, 1 +
-// chunk_size): becomes the number of a chunk's runs, and behind it their rows of the step.
+// of_candidates (chunks, stripes, negatives, height): gradients by candidates, of each stripe of runs. rows (chunks, 1
+// + chunk_size): becomes the number of a chunk's runs, and behind it their rows of the step.
 void project_back(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
                   std::int32_t* rows, float* of_candidates);
 

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // `lanes` threads per row.
 __global__ void __launch_bounds__(kThreads)
-    stage_evicted_kernel(RowMemory memory, RowEvictions evictions, const std::int64_t* target, std::int64_t count, int lanes) {
+    stage_evicted_kernel(RowMemory memory, RowEvictions evictions, const std::int64_t* target, std::int64_t count,
+                         int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; u < count;
@@ -121,7 +122,7 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
 }
 
 void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, const Launch& launch,
-                 const Publication& publication) {
+                     const Publication& publication) {
   if (write_backs.count == 0 && publication.counter == nullptr) return;
   const Movement moved =
       write_back_movement(write_backs.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
@@ -132,20 +133,21 @@ void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, 
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(write_backs.count) + " rows");
 }
 
-void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
-               const Launch& launch) {
+void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target,
+                   std::int64_t count, const Launch& launch) {
   if (count == 0) return;
   const int lanes = lanes_of(memory);
-  stage_evicted_kernel<<<blocks_for(count, lanes, kAllBlocks), kThreads, 0, stream_of(launch)>>>(memory, evictions, target,
-                                                                                       count, lanes);
+  stage_evicted_kernel<<<blocks_for(count, lanes, kAllBlocks), kThreads, 0, stream_of(launch)>>>(memory, evictions,
+                                                                                                 target, count, lanes);
   cuda_check(cudaGetLastError(), "launching the eviction of some of " + std::to_string(count) + " rows");
 }
 
-void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
+void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count,
+                        const Launch& launch) {
   if (count == 0) return;
   const int lanes = lanes_of(memory);
-  write_back_evicted_kernel<<<blocks_for(count, lanes, kBusBlocks), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
-                                                                                        lanes);
+  write_back_evicted_kernel<<<blocks_for(count, lanes, kBusBlocks), kThreads, 0, stream_of(launch)>>>(
+      memory, write_backs, count, lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }
 

@@ -11,8 +11,9 @@
 
 namespace frugal::cuda {
 
-// What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows under
-// way keep it busy; the bus while other ranks wait for the write-back; or nothing, where all of them lie on the device.
+// What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows
+// under way keep it busy; the bus while other ranks wait for the write-back; or nothing, where all of them lie on the
+// device.
 enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kBusAwaited, kNone };
 
 struct Launch {
@@ -27,12 +28,12 @@ struct Blocks {
 // Where the computation waits for the bus, and where it runs beside prefetches and write-backs, which then take as few
 // multiprocessors as they can.
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
-// so their threads are on many of them. Those of reads are on few where rows are short: what is computed beside them on a
-// multiprocessor waits with them.
+// so their threads are on many of them. Those of reads are on few where rows are short: what is computed beside them on
+// a multiprocessor waits with them.
 inline constexpr Blocks kBusBlocks{48, 256}, kPrefetchBlocks{16, 64}, kShortPrefetchBlocks{4, 256};
-// Rows leave for a large table by teams each of which waits until what it has stored is there: of long rows (bytes) so many
-// bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile waits behind
-// them.
+// Rows leave for a large table by teams each of which waits until what it has stored is there: of long rows (bytes) so
+// many bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile
+// waits behind them.
 inline constexpr Blocks kBoundWriteBackBlocks{32, 64}, kShortWriteBackBlocks{16, 128};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
 inline constexpr Blocks kFewPrefetchBlocks{4, 512}, kFewWriteBackBlocks{1, 512};  // of small tables
@@ -50,10 +51,11 @@ struct Publication {
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
 void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs, const Launch& launch,
-                 const Publication& publication = {});
-void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
-               const Launch& launch);
-void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
+                     const Publication& publication = {});
+void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target,
+                   std::int64_t count, const Launch& launch);
+void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count,
+                        const Launch& launch);
 
 // out (count, spread.dim): each id's row of the step.
 void spread(const RowSpread& spread, float* out, const Launch& launch);

@@ -13,7 +13,7 @@ namespace {
 template <RowElement kElement>
 __global__ void __launch_bounds__(kMostThreads)
     prefetch_kernel(RowMemory memory, RowReads reads, float* records, Sharing by, unsigned blocks,
-                  const __grid_constant__ Fetch fetch) {
+                    const __grid_constant__ Fetch fetch) {
   if (blockIdx.x >= blocks) return fetch_pieces(fetch, blockIdx.x - blocks, gridDim.x - blocks);
   move_rows(
       by, reads.count, blocks, 1, static_cast<int>(memory.record_floats() / 4),
@@ -38,7 +38,7 @@ PrefetchKernel prefetch_kernel_of(RowElement element) {
 }  // namespace
 
 void prefetch(const RowMemory& memory, const RowReads& reads, float* records, std::span<const HostPiece> pieces,
-            const Launch& launch) {
+              const Launch& launch) {
   const Fetch fetch = fetch_of(pieces);
   const Movement moved = prefetch_movement(reads.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
   const unsigned blocks = reads.count == 0 ? 0 : moved.blocks;

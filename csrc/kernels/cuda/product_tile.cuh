@@ -62,8 +62,8 @@ struct ProductTile {
   };
 
   // Adds sum over depth of left * right, slab after slab. operands.load(slab) begins to bring a slab's; then
-  // operands.depths() says how many it has, and left(k) and right(k) are, as Left and Right say, float4 of four depths, 0
-  // beyond the ends. slabs: two, in shared memory, free for others behind the block's next barrier.
+  // operands.depths() says how many it has, and left(k) and right(k) are, as Left and Right say, float4 of four depths,
+  // 0 beyond the ends. slabs: two, in shared memory, free for others behind the block's next barrier.
   template <typename Left, typename Right, typename Operands>
   static __device__ void fold(Slab* slabs, int count, Operands& operands, Sums& sum) {
     const auto put = [&](Slab& to) {
@@ -183,8 +183,8 @@ __device__ inline float4 four_depths(const float* from, int there) {
           there > 3 ? from[3] : 0.0f};
 }
 
-// A thread's share of an operand whose depths lie side by side, rows `stride` floats apart. kFours: whether four of them
-// are 16 bytes to be loaded at once. What is beyond the last row is that again, and not used.
+// A thread's share of an operand whose depths lie side by side, rows `stride` floats apart. kFours: whether four of
+// them are 16 bytes to be loaded at once. What is beyond the last row is that again, and not used.
 template <int kIndices, bool kFours>
 struct DepthsOfRows {
   using Share = ProductTile::Share<kIndices, true>;

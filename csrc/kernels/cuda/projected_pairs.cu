@@ -155,7 +155,8 @@ struct GradientsByRuns {
   const StripeRun* run;  // of the slab that is loaded next
   const float *query, *slope;
   int negatives, width, first_row, rows;
-  int first = 0, next = 0, there = 0;  // the last slab's first depth in its run, the next one's, and the last one's depths
+  int first = 0, next = 0, there = 0;  // the last slab's first depth in its run, the next one's, and the last one's
+                                       // depths
   const StripeRun* last;  // of the last slab
   DepthsOfRows<kTileRows, kFours> projected;
   DepthsOfRows<kTileColumns, kFours> matrix;

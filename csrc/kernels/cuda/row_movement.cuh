@@ -49,9 +49,9 @@ __device__ void store_in_floats(const RowMemory& memory, const Word& word, int i
     expand_word(memory, word, i, record);
 }
 
-// Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with each
-// thread, lists those that it wants, and shares them out to its teams of `lanes` threads, each of which has words of
-// `together` rows, or parts of rows, under way.
+// Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with
+// each thread, lists those that it wants, and shares them out to its teams of `lanes` threads, each of which has words
+// of `together` rows, or parts of rows, under way.
 constexpr int kMostTogether = 4, kMostLooks = 4;
 
 struct Sharing {
@@ -77,8 +77,8 @@ struct Team {
 // The rows that a block lists together, in `list`. Returns how many. look(u): row u of the plan.
 template <typename Look>
 __device__ int list_rows(Wanted* list, std::int64_t first, int looks, std::int64_t count, unsigned blocks, Look look) {
-  // Blocks take a few neighbours in turn, 32 bytes of where they are read from, so that all have as many of the rows that
-  // only pad, which come last.
+  // Blocks take a few neighbours in turn, 32 bytes of where they are read from, so that all have as many of the rows
+  // that only pad, which come last.
   constexpr int kNeighbours = 8;
   __shared__ int listed;
   __syncthreads();  // the list before has been worked off
@@ -104,9 +104,9 @@ __device__ int list_rows(Wanted* list, std::int64_t first, int looks, std::int64
   return listed;
 }
 
-// Moves the wanted ones of `count` rows of a plan, each in `parts` of `words`; by the first `blocks` blocks, with list_bytes
-// of shared memory each. way_of(row, part, from, to): where that part of a wanted row comes from and goes. store(to, i,
-// word). stored(team): behind the parts that were under way at once, before the next ones are.
+// Moves the wanted ones of `count` rows of a plan, each in `parts` of `words`; by the first `blocks` blocks, with
+// list_bytes of shared memory each. way_of(row, part, from, to): where that part of a wanted row comes from and goes.
+// store(to, i, word). stored(team): behind the parts that were under way at once, before the next ones are.
 template <typename Look, typename WayOf, typename Store, typename Stored>
 __device__ void move_rows(const Sharing& by, std::int64_t count, unsigned blocks, int parts, int words, Look look,
                           WayOf way_of, Store store, Stored stored) {
@@ -146,15 +146,16 @@ __device__ void move_rows(const Sharing& by, std::int64_t count, unsigned blocks
   }
 }
 
-// What is done was written to host memory, but it is only ordered before the counter by the fence; the volatile store is
-// not kept back by any cache.
+// What is done was written to host memory, but it is only ordered before the counter by the fence; the volatile store
+// is not kept back by any cache.
 __device__ inline void store_counter(std::uint64_t* counter, const std::int64_t* value) {
   __threadfence_system();
   *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
 }
 
-// The word that a thread has stored last. Stores wait in front of the bus, and what else a device does waits with them, to
-// the end of each kernel; so who stores beside the computation looks from time to time whether its stores have reached the host.
+// The word that a thread has stored last. Stores wait in front of the bus, and what else a device does waits with them,
+// to the end of each kernel; so who stores beside the computation looks from time to time whether its stores have
+// reached the host.
 struct LastWord {
   Word* place = nullptr;
   float value = 0.0f;
@@ -164,8 +165,8 @@ struct LastWord {
     value = word.at[0];
     *place = word;
   }
-  // By a thread that has stored one. Returns once it shows in host memory, which no read reaches before the stores ahead
-  // of it; or after a few looks, in case that others write there, too.
+  // By a thread that has stored one. Returns once it shows in host memory, which no read reaches before the stores
+  // ahead of it; or after a few looks, in case that others write there, too.
   __device__ void await() const {
     constexpr int kLooks = 4;
     const auto* there = reinterpret_cast<const volatile std::uint32_t*>(place);
@@ -215,7 +216,10 @@ struct Movement {
 inline Movement movement_of(std::int64_t rows, int lanes, const Blocks& most, int together, bool awaits = false) {
   const unsigned blocks = std::max(1u, blocks_for(rows, lanes, most));
   const std::int64_t looks = pieces(rows, static_cast<std::int64_t>(blocks) * most.threads);
-  return {blocks, most.threads, {lanes, static_cast<int>(std::clamp<std::int64_t>(looks, 1, kMostLooks)), together}, awaits};
+  return {blocks,
+          most.threads,
+          {lanes, static_cast<int>(std::clamp<std::int64_t>(looks, 1, kMostLooks)), together},
+          awaits};
 }
 
 // bytes: of a row.
@@ -225,13 +229,16 @@ inline Movement prefetch_movement(std::int64_t rows, int lanes, Crossing crossin
 }
 
 // parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.
-inline Movement write_back_movement(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes, int parts = 1) {
+inline Movement write_back_movement(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes,
+                                    int parts = 1) {
   if (crossing != Crossing::kBus)
     return movement_of(rows, lanes, blocks_by(crossing, kBoundWriteBackBlocks, kFewWriteBackBlocks), kMostTogether);
   if (parts * bytes < kLongRow)
     return movement_of(rows, lanes, kShortWriteBackBlocks, std::min(parts, kMostTogether), true);
   // A warp waits for kBytesAwaited at a time: of whole rows, or each of its teams for as many parts as it may have.
-  const auto awaited_by = [bytes](int of) { return std::max<std::int64_t>(1, kBytesAwaited * of / kWarpLanes / bytes); };
+  const auto awaited_by = [bytes](int of) {
+    return std::max<std::int64_t>(1, kBytesAwaited * of / kWarpLanes / bytes);
+  };
   if (parts > 1)
     for (lanes = kWarpLanes; lanes > kLineWords && awaited_by(lanes) > kMostTogether;) lanes /= 2;
   const auto together = std::min<std::int64_t>(awaited_by(lanes), kMostTogether);

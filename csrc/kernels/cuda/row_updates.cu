@@ -368,8 +368,8 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// As update_row_together, of a hot row: a block has kHotColumns of its columns, of which each group of threads loads and
-// divides other occurrences. The last warp adds them, in the order of all rows.
+// As update_row_together, of a hot row: a block has kHotColumns of its columns, of which each group of threads loads
+// and divides other occurrences. The last warp adds them, in the order of all rows.
 template <bool kHalves>
 __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, float negative_rate) {
   __shared__ float squares[kHeld];

@@ -31,7 +31,8 @@ void apply_shared(const SharedPart& part, int rank, const std::vector<const std:
       const std::int32_t* const ids = of_ranks[other];
       const std::int32_t* const at = std::lower_bound(ids, ids + part.rows, id);
       if (at == ids + part.rows || *at != id) continue;
-      senders.push_back({other, at + part.counts(0), memory.staging[other] + at[part.targets()] * SharedPart::kTargetFloats});
+      senders.push_back(
+          {other, at + part.counts(0), memory.staging[other] + at[part.targets()] * SharedPart::kTargetFloats});
     }
     return senders[SharedPart::turn(id, static_cast<int>(senders.size()))].rank;
   };

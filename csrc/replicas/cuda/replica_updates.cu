@@ -104,12 +104,15 @@ __global__ void __launch_bounds__(kThreads)
   if (is_last_block(x.blocks_sent)) tell(x, number);
 }
 
-FRUGAL_HOST_DEVICE std::int64_t fetched_pieces(const ReplicaPart& part) { return (part.rows + kFetched - 1) / kFetched; }
+FRUGAL_HOST_DEVICE std::int64_t fetched_pieces(const ReplicaPart& part) {
+  return (part.rows + kFetched - 1) / kFetched;
+}
 
-// Where parts lie in host memory: the parts that the others have published come into this device's memory, kFetched rows by a block,
-// in whole lines. To look ids up there, or to read a number here and there, would take a bus's latency each time, and
-// reads of one line follow each other.
-__global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part) {
+// Where parts lie in host memory: the parts that the others have published come into this device's memory, kFetched
+// rows by a block, in whole lines. To look ids up there, or to read a number here and there, would take a bus's latency
+// each time, and reads of one line follow each other.
+__global__ void __launch_bounds__(kThreads)
+    fetch_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part) {
   __shared__ float ids[kFetched];
   const RankParts& parts = parts_of(x, next_number(x));
   const std::int64_t others = x.ranks - 1, of_rank = fetched_pieces(part);

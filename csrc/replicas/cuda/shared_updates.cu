@@ -14,8 +14,8 @@ namespace {
 constexpr int kLanes = 32, kThreads = 128, kWarps = kThreads / kLanes;
 constexpr int kVectors = 16;  // of kLanes columns that a warp works on together: most rows are on their way at once
 
-__global__ void __launch_bounds__(kThreads)
-    put_kernel(const __grid_constant__ DeviceExchange x, const SharedPart part, const __grid_constant__ SharedRows rows) {
+__global__ void __launch_bounds__(kThreads) put_kernel(const __grid_constant__ DeviceExchange x, const SharedPart part,
+                                                       const __grid_constant__ SharedRows rows) {
   const std::int64_t u = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
   if (u >= part.rows) return;
   const auto store = [&](std::int64_t at, std::int32_t value) {
@@ -113,7 +113,9 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) row[dim] = state;
 }
 
-unsigned blocks_of(std::int64_t count, int of_block) { return static_cast<unsigned>((count + of_block - 1) / of_block); }
+unsigned blocks_of(std::int64_t count, int of_block) {
+  return static_cast<unsigned>((count + of_block - 1) / of_block);
+}
 
 }  // namespace
 

@@ -10,8 +10,8 @@ namespace frugal::cuda {
 // Enqueues: this rank's part goes to where all ranks read it. Throws DeviceError if the launch fails.
 void put_shared(const DeviceExchange& exchange, const SharedPart& part, const SharedRows& rows, std::uintptr_t stream);
 
-// Enqueues: applies the gradients of the rows that are this rank's turn (SharedPart::turn). After a failure of some rank the rows are
-// worthless. Throws DeviceError if the launch fails.
+// Enqueues: applies the gradients of the rows that are this rank's turn (SharedPart::turn). After a failure of some
+// rank the rows are worthless. Throws DeviceError if the launch fails.
 void apply_shared(const DeviceExchange& exchange, const SharedPart& part, const SharedRows& rows,
                   const SharedMemory& memory, float learning_rate, std::uintptr_t stream);
 

@@ -1,8 +1,8 @@
 // Gradients of moduli, whose pairs are dear: both sides of a pair from one look at it, each side's sum in order.
 //
 // A warp takes one column of a chunk. A lane keeps kMine negatives and their sums; the queries, with their sums, pass
-// through the lanes as a wave: at step t lane l adds up the pairs of query t - l. So a query is paired with the negatives in
-// their order, a negative the queries in theirs, and the bits are those of a pass for each side.
+// through the lanes as a wave: at step t lane l adds up the pairs of query t - l. So a query is paired with the
+// negatives in their order, a negative the queries in theirs, and the bits are those of a pass for each side.
 #pragma once
 
 #include "kernels/cuda/device_warp.cuh"

@@ -1,5 +1,5 @@
-// Ranks, each with three streams that are threads, move rows for each other: against plain loops, and that the test sees it
-// when one of the waits is left out.
+// Ranks, each with three streams that are threads, move rows for each other: against plain loops, and that the test
+// sees it when one of the waits is left out.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -37,8 +37,8 @@ struct Progress {
   }
 };
 
-// How many floats of the host table are not those of plain loops after `steps` steps, with a pause(rank, stream, step) before
-// each piece of work.
+// How many floats of the host table are not those of plain loops after `steps` steps, with a pause(rank, stream, step)
+// before each piece of work.
 template <typename Pause>
 int wrong_floats(int ranks, int steps, const OwnerTransferRules& rules, Pause pause) {
   const RowLayout layout = RowLayout::for_dim(40);

@@ -1,4 +1,5 @@
-// CUDA's language on a CPU: a block's threads are contexts that take turns, and wait where the block or its lanes synchronise.
+// CUDA's language on a CPU: a block's threads are contexts that take turns, and wait where the block or its lanes
+// synchronise.
 //
 // Blocks run one after the other, their threads now in ascending and now in descending order. Shared memory is static;
 // what a launch asks for is filled with NaN. Arithmetic is IEEE's, as on a device; approximate instructions differ.

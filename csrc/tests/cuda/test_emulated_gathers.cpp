@@ -14,11 +14,13 @@ INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedGathers, ::testing::Combine(::testing::V
 
 TEST_P(EmulatedGathers, BringAllRowsToAllRanks) {
   const auto [ranks, near] = GetParam();
-  const std::vector<std::int64_t> sizes = {70'001, 1, 6, 32, 5, 3};  // the first is more than all blocks ask for at once
+  const std::vector<std::int64_t> sizes = {70'001, 1, 6, 32, 5, 3};  // the first is more than all blocks ask for at
+                                                                     // once
   std::int64_t room = 0;
   for (const std::int64_t size : sizes) room += GatheredArray{nullptr, size}.room();
   // Of each rank, what the others put into its memory; and what it puts into host memory.
-  std::vector<std::vector<std::vector<float>>> parts(ranks, {static_cast<std::size_t>(ranks), std::vector<float>(room, -1)});
+  std::vector<std::vector<std::vector<float>>> parts(ranks,
+                                                     {static_cast<std::size_t>(ranks), std::vector<float>(room, -1)});
   std::vector<std::vector<float>> far(ranks, std::vector<float>(room, -1));
   std::vector<std::vector<std::vector<float>>> memory(ranks);
   std::vector<std::vector<GatheredArray>> arrays(ranks);

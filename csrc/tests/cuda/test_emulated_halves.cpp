@@ -67,11 +67,24 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
   // Whole rows, neighbours from some column on, and some of each half of a row.
-  const std::pair<std::int64_t, WholeColumns> kinds[] = {
-      {1, {}},     {7, {}},    {127, {}},         {256, {}},           {400, {}},           {600, {}},         {1, {401}},
-      {127, {50}}, {200, {200}}, {256, {128}}, {400, {256 + 31}}, {133, {133}}, {1001, {77}}, {2, {3, 1, 11}},
-      {100, {100, 50, 300}}, {400, {57, 200, 1003}}, {401, {13, 130, 250}},
-      {1200, {64, 600, 3000}}};
+  const std::pair<std::int64_t, WholeColumns> kinds[] = {{1, {}},
+                                                         {7, {}},
+                                                         {127, {}},
+                                                         {256, {}},
+                                                         {400, {}},
+                                                         {600, {}},
+                                                         {1, {401}},
+                                                         {127, {50}},
+                                                         {200, {200}},
+                                                         {256, {128}},
+                                                         {400, {256 + 31}},
+                                                         {133, {133}},
+                                                         {1001, {77}},
+                                                         {2, {3, 1, 11}},
+                                                         {100, {100, 50, 300}},
+                                                         {400, {57, 200, 1003}},
+                                                         {401, {13, 130, 250}},
+                                                         {1200, {64, 600, 3000}}};
   for (const auto& [dim, columns] : kinds) {
     HalfTable device(dim, random), host = device;
     const auto rows = some_rows();

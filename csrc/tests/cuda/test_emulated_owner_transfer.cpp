@@ -85,9 +85,9 @@ TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
         std::vector<float> there(block.size());
         const cuda::HostPiece pieces[] = {{there.data(), block.data(), 12000}, {prefetched, plan, 16}};
         const bool are_pieces = crossing != cuda::Crossing::kNone;
-        cuda::prefetch(found.rows(rank), step.reads(), found.records_of(0), are_pieces ? &prefetched[1] : &number, &turn,
-                     are_pieces ? std::span<const cuda::HostPiece>(pieces) : std::span<const cuda::HostPiece>(),
-                     {0, crossing});
+        cuda::prefetch(
+            found.rows(rank), step.reads(), found.records_of(0), are_pieces ? &prefetched[1] : &number, &turn,
+            are_pieces ? std::span<const cuda::HostPiece>(pieces) : std::span<const cuda::HostPiece>(), {0, crossing});
         ASSERT_EQ(turn, 0);
         if (are_pieces) {
           ASSERT_EQ(there, block);
@@ -97,7 +97,8 @@ TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
       const std::int64_t stride = expected.memory().record_stride();
       for (int rank = 0; rank < each.ranks; ++rank) {
         const auto of_rank = static_cast<std::size_t>(rank);
-        ASSERT_EQ(known(found, found.records[0][of_rank], stride), known(expected, expected.records[0][of_rank], stride))
+        ASSERT_EQ(known(found, found.records[0][of_rank], stride),
+                  known(expected, expected.records[0][of_rank], stride))
             << name_of(each);
         ASSERT_EQ(found.records[0][of_rank][0], -1.0f) << "whose row is in a slot, " << name_of(each);
         ASSERT_NE(found.records[0][of_rank][static_cast<std::size_t>(stride)], -1.0f) << name_of(each);

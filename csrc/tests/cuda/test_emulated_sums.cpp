@@ -21,7 +21,8 @@ namespace {
 TEST(EmulatedSums, AreTheCpus) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  const std::pair<std::int64_t, std::int64_t> cases[] = {{1, 1}, {3, 700}, {9, 130}, {40, 300}, {600, 33}, {17000, 130}};
+  const std::pair<std::int64_t, std::int64_t> cases[] = {{1, 1},    {3, 700},  {9, 130},
+                                                         {40, 300}, {600, 33}, {17000, 130}};
   for (const auto& [rows, dim] : cases) {
     std::vector<std::int32_t> offset{0};
     for (std::int64_t u = 0; u < rows; ++u) {

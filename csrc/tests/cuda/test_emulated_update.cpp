@@ -22,8 +22,8 @@ struct Entry {
   std::vector<std::int32_t> offset{0}, order;
 };
 
-// Rows with 0 to 3 occurrences, a few with more than one warp or one round of a block takes, or hot. last: the scale of the last
-// columns.
+// Rows with 0 to 3 occurrences, a few with more than one warp or one round of a block takes, or hot. last: the scale of
+// the last columns.
 Entry random_entry(std::int64_t dim, float scale, float last, int which, std::mt19937& random) {
   Entry entry;
   for (std::int64_t u = 0; u < kRows; ++u) {
@@ -112,8 +112,9 @@ struct Case {
 // has threads, and more columns, or than a warp has registers for, of which only the last are of no usual size.
 TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
   std::mt19937 random(1);
-  const std::tuple<std::int64_t, float, float> cases[] = {{1, 1e-40f, 1e-40f}, {7, 1.0f, 1.0f},   {127, 0.0f, 0.0f},
-                                                          {400, 1.0f, 1.0f},   {600, 1.0f, 1e-40f}, {600, 1e-40f, 1.0f}};
+  const std::tuple<std::int64_t, float, float> cases[] = {{1, 1e-40f, 1e-40f}, {7, 1.0f, 1.0f},
+                                                          {127, 0.0f, 0.0f},   {400, 1.0f, 1.0f},
+                                                          {600, 1.0f, 1e-40f}, {600, 1e-40f, 1.0f}};
   for (const auto& [dim, scale, last] : cases) {
     SCOPED_TRACE(testing::Message() << scale << ", " << last);
     const Case one(dim, scale, last, 2, kRows, random), two(3, scale, last, 1, kRows, random);

@@ -28,8 +28,9 @@ TEST(EmulatedWriteBacks, StoreTheWantedRowsAndNoOthers) {
       for (std::int64_t u = 0; u < count; ++u) {
         rows[u] = 2 * u + random() % 2;
         target[u] = count - 1 - u;
-        leave[u] = random() % 3 == 0 ? RowDestination::kCache
-                                     : random() % 4 == 0 ? RowDestination::kPublishedBeforeSync : RowDestination::kWriteBackBuffer;
+        leave[u] = random() % 3 == 0   ? RowDestination::kCache
+                   : random() % 4 == 0 ? RowDestination::kPublishedBeforeSync
+                                       : RowDestination::kWriteBackBuffer;
       }
       for (const RowDestination wanted : {RowDestination::kWriteBackBuffer, RowDestination::kPublishedBeforeSync}) {
         const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, wanted};
@@ -78,7 +79,8 @@ TEST(EmulatedWriteBacks, TakeWithThemWhatTheStepPutsOut) {
       aside = slots;
       cpu::stage_evicted(memory, evictions, target.data(), count);
       ASSERT_EQ(aside, expected);
-      const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, RowDestination::kWriteBackBuffer, evictions};
+      const RowWriteBacks write_backs{rows.data(), leave.data(), target.data(), count, RowDestination::kWriteBackBuffer,
+                                      evictions};
       std::vector<float> host = table;
       for (std::int64_t u = 0; u < count; ++u) {
         const std::int64_t row = evicted[u] >= 0 ? evicted[u] : leave[u] == RowDestination::kWriteBackBuffer ? u : -1;
@@ -219,7 +221,8 @@ TEST(EmulatedPrefetches, BringPiecesBesideRows) {
         std::vector<float> found = records, to(from.size(), -1.0f), small(20, -1.0f);
         const cuda::HostPiece pieces[] = {{to.data(), from.data(), 4 * floats}, {small.data() + 4, from.data(), 16}};
         cuda::prefetch(memory, reads, found.data(), pieces, {0, crossing});
-        ASSERT_EQ(found, expected) << count << " rows, " << floats << " floats, crossing " << static_cast<int>(crossing);
+        ASSERT_EQ(found, expected) << count << " rows, " << floats << " floats, crossing "
+                                   << static_cast<int>(crossing);
         for (std::int64_t i = 0; i < floats + 16; ++i) ASSERT_EQ(to[i], i < floats ? from[i] : -1.0f) << i;
         for (std::int64_t i = 0; i < 20; ++i) ASSERT_EQ(small[i], i >= 4 && i < 8 ? from[i - 4] : -1.0f) << i;
       }

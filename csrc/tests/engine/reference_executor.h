@@ -30,8 +30,8 @@ class ReferenceExecutor {
   using Read = std::function<void(std::int64_t step, std::int64_t row, const float* record)>;
 
   // host_rows: the table as this process sees it.
-  ReferenceExecutor(EngineClient& client, const RowLayout& layout, int entries, float* host_rows, std::int64_t cache_slots,
-                    std::shared_ptr<const RowUpdate> update, Gradient gradient);
+  ReferenceExecutor(EngineClient& client, const RowLayout& layout, int entries, float* host_rows,
+                    std::int64_t cache_slots, std::shared_ptr<const RowUpdate> update, Gradient gradient);
 
   void set_read(Read read) { read_ = std::move(read); }
 

@@ -116,8 +116,8 @@ bool read_moves_a_planned_record(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 2, waiting. The record of row 12 has been received and waits in its level behind a chunk of others when step 1 reads
-// it. Rule 9: it then lands although older records of the level have not.
+// Rule 2, waiting. The record of row 12 has been received and waits in its level behind a chunk of others when step 1
+// reads it. Rule 9: it then lands although older records of the level have not.
 bool read_moves_a_waiting_record(Mutation mutation) {
   Scenario s(mutation);
   s.points.hold("worker:writing", 0);
@@ -153,8 +153,8 @@ bool record_being_written_blocks(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 4. Nine records due at infinity are taken at once; while they are being written, step 1 comes to read the last of
-// them.
+// Rule 4. Nine records due at infinity are taken at once; while they are being written, step 1 comes to read the last
+// of them.
 bool record_being_written_blocks_at_its_current_due_step(Mutation mutation) {
   Scenario s(mutation);
   s.points.hold("worker:writing", 7);

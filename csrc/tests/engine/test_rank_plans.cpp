@@ -1,4 +1,5 @@
-// Plans with in-step synchronisation: what a plain simulation of rows, caches and steps says, for any number of threads.
+// Plans with in-step synchronisation: what a plain simulation of rows, caches and steps says, for any number of
+// threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +96,8 @@ class Simulation {
   explicit Simulation(int ranks) : slot_of_(static_cast<std::size_t>(ranks)) {
     for (int r = 0; r < ranks; ++r) {
       const Rows hot = hot_rows(r);
-      for (std::size_t i = 0; i < hot.size(); ++i) slot_of_[static_cast<std::size_t>(r)][hot[i]] = static_cast<std::int64_t>(i);
+      for (std::size_t i = 0; i < hot.size(); ++i)
+        slot_of_[static_cast<std::size_t>(r)][hot[i]] = static_cast<std::int64_t>(i);
     }
   }
 
@@ -166,7 +168,8 @@ TEST(RankPlans, AreWhatAPlainLoopSays) {
       const Steps steps = random_steps(ranks, seed);
       Simulation simulation(ranks);
       Plans expected;
-      for (std::int64_t s = 0; s < kSteps; ++s) expected.push_back(simulation.step(s, steps[static_cast<std::size_t>(s)]));
+      for (std::int64_t s = 0; s < kSteps; ++s)
+        expected.push_back(simulation.step(s, steps[static_cast<std::size_t>(s)]));
       std::int64_t late = 0, gradients = 0;
       for (const auto& step : expected)
         for (const Plan& plan : step) {

@@ -120,7 +120,8 @@ class Devices {
       work.run();
     }
     for (const Rank& rank : ranks_)
-      EXPECT_TRUE(rank.prefetches.empty() && rank.computation.empty() && rank.write_backs.empty()) << "nobody can go on";
+      EXPECT_TRUE(rank.prefetches.empty() && rank.computation.empty() && rank.write_backs.empty())
+          << "nobody can go on";
     return wrong_;
   }
 
@@ -148,29 +149,35 @@ class Devices {
             wrong_ += (plan.source[i] < 0 ? host_[plan.rows[i]] : rank.memory[plan.source[i]]) !=
                       expected_.at({s, plan.rows[i]});
       };
-      const auto bring_to_host = [this, &rank, &plan](std::size_t i) { host_[plan.rows[i]] = rank.memory[plan.target[i]]; };
-      rank.prefetches.push_back({broken_ == Wait::kPrefetchForWriteBack ? always : std::function(written_back(s - kBufferSteps)),
-                               [&rank, read] {
-                                 read(true);
-                                 ++rank.prefetched;
-                               }});
+      const auto bring_to_host = [this, &rank, &plan](std::size_t i) {
+        host_[plan.rows[i]] = rank.memory[plan.target[i]];
+      };
+      rank.prefetches.push_back(
+          {broken_ == Wait::kPrefetchForWriteBack ? always : std::function(written_back(s - kBufferSteps)),
+           [&rank, read] {
+             read(true);
+             ++rank.prefetched;
+           }});
       for (const WriteBack& each : plan.write_backs)
         rank.computation.push_back({always, [this, &rank, each] { host_[each.row] = rank.memory[each.slot]; }});
       rank.computation.push_back({always, [&rank] { ++rank.first_collectives; }});
       rank.computation.push_back({[this, &rank, s] {
-                                    return rank.prefetched > s && (broken_ == Wait::kFirstCollective || entered(&Rank::first_collectives, s));
+                                    return rank.prefetched > s &&
+                                           (broken_ == Wait::kFirstCollective || entered(&Rank::first_collectives, s));
                                   },
                                   [read] { read(false); }});
       rank.computation.push_back({always, [&rank, &plan, s] {
                                     for (std::size_t i = 0; i < plan.rows.size(); ++i)
-                                      if (plan.leave[i] != RowDestination::kGradient) rank.memory[plan.target[i]] = s + 1;
+                                      if (plan.leave[i] != RowDestination::kGradient)
+                                        rank.memory[plan.target[i]] = s + 1;
                                     ++rank.second_collectives;
                                   }});
       rank.computation.push_back(
           {[this, s] { return broken_ == Wait::kSecondCollective || entered(&Rank::second_collectives, s); },
            [this, &plan, r, s] {
              for (std::size_t i = 0; i < plan.rows.size(); ++i)
-               if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i])) host_[plan.rows[i]] = s + 1;
+               if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i]))
+                 host_[plan.rows[i]] = s + 1;
            }});
       const bool waits = broken_ != Wait::kPublishForWriteBack;
       rank.computation.push_back({waits ? std::function(written_back(s - 1)) : always, [&plan, bring_to_host, &rank] {
@@ -180,10 +187,12 @@ class Devices {
                                   }});
       for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a write-back
         if (plan.leave[i] == RowDestination::kWriteBackBuffer)
-          rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [bring_to_host, i] { bring_to_host(i); }});
+          rank.write_backs.push_back(
+              {[&rank, s] { return rank.computed > s; }, [bring_to_host, i] { bring_to_host(i); }});
       rank.write_backs.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.written_back; }});
     }
-    for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.write_backs}) std::ranges::reverse(*stream);
+    for (std::vector<Work>* stream : {&rank.prefetches, &rank.computation, &rank.write_backs})
+      std::ranges::reverse(*stream);
   }
 
   bool entered(std::int64_t Rank::*collectives, std::int64_t step) const {
@@ -219,7 +228,8 @@ int wrong_reads(Wait broken, std::uint64_t seeds) {
 TEST(SynchronisedRanks, EveryStepReadsTheNewestValues) { EXPECT_EQ(wrong_reads(Wait::kNone, 60), 0); }
 
 TEST(SynchronisedRanks, EachWaitIsNeeded) {
-  for (const Wait wait : {Wait::kPublishForWriteBack, Wait::kPrefetchForWriteBack, Wait::kFirstCollective, Wait::kSecondCollective})
+  for (const Wait wait :
+       {Wait::kPublishForWriteBack, Wait::kPrefetchForWriteBack, Wait::kFirstCollective, Wait::kSecondCollective})
     EXPECT_GT(wrong_reads(wait, 30), 0) << static_cast<int>(wait);
 }
 

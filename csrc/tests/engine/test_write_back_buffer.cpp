@@ -1,4 +1,5 @@
-// Values that are written back while the next steps run: whatever the device's order of work, every step reads the newest ones.
+// Values that are written back while the next steps run: whatever the device's order of work, every step reads the
+// newest ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +87,8 @@ class Machine {
     check_padding(step);
     serve_write_backs(step);
     client_.wait_gate(step);
-    // The slots of the step kBufferSteps before are used again, so that one must have been written back; others may have.
+    // The slots of the step kBufferSteps before are used again, so that one must have been written back; others may
+    // have.
     write_back(step - kBufferSteps + static_cast<std::int64_t>(random_() % kBufferSteps));
     ASSERT_TRUE(std::ranges::equal(plan.rows, rows));
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -273,7 +275,8 @@ TEST(WriteBackBuffer, RowsThatThreadsLookUp) {
   }
 }
 
-// A value stays if one of the next steps uses its row, as many as there are slots for, and as are seen: by a plain count.
+// A value stays if one of the next steps uses its row, as many as there are slots for, and as are seen: by a plain
+// count.
 TEST(WriteBackBuffer, ValuesStayUntilTheirRowIsUsedAgain) {
   for (const int horizon : {0, 1, 2, 3, 5}) {
     Setting setting;

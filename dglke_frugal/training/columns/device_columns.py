@@ -1,4 +1,5 @@
-"""The gradients of a step of a rank that has some columns: its scores and mean squares are added to those of the others."""
+"""The gradients of a step of a rank that has some columns: its scores and mean squares are added to those of the
+others."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence

@@ -63,7 +63,7 @@ class FlashSoftmax:
         self._round(table, 0)
 
     def apply(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
-             weight: float = 1.0) -> torch.Tensor:
+              weight: float = 1.0) -> torch.Tensor:
         """See TableSoftmax.apply. targets: of OneAnswer, rows of the batch."""
         target, dim = targets[0], self._shape.dim
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))

@@ -87,11 +87,12 @@ class FullSoftmax:
                             for rows, dim, most in zip(tables, dims, in_batch))
 
         def softmax(shape: TableShape, rate: float, part: int, beside_update: bool = False):
-            if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
+            if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound,
+                          rate):
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
-            return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop,
-                                beside_update, self._offset)
+            return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound,
+                                drop, beside_update, self._offset)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
         of_relations = None

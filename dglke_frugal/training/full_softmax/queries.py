@@ -14,7 +14,8 @@ class Queries(NamedTuple):
     """The distinct queries of a graph's training triples in one direction, and their answers.
 
     key: (Q,) int64, ascending: the known entity times the rows of the relation table, plus the relation. answer: the
-    ids of query q are answer[offset[q] : offset[q + 1]], ascending and distinct. triple: (Q,) int64, one triple of each.
+    ids of query q are answer[offset[q] : offset[q + 1]], ascending and distinct. triple: (Q,) int64, one triple of
+    each.
     """
 
     key: np.ndarray

@@ -1,8 +1,9 @@
-"""Products of a batch's queries with a tile of the entity table on tensor cores, of factors in 16 bits, summed in float32.
+"""Products of a batch's queries with a tile of the entity table on tensor cores, of factors in 16 bits, summed in
+float32.
 
 fp16 has TF32's 11 digits at twice its rate, and each factor is multiplied by a power of two that brings it into fp16's
-range (csrc/full_softmax/rounding.h). The slopes of scores are e^(score - log_sum) less what the softmax should be, so at
-most 1 in size; what a query's loss is multiplied by goes with the query instead.
+range (csrc/full_softmax/rounding.h). The slopes of scores are e^(score - log_sum) less what the softmax should be, so
+at most 1 in size; what a query's loss is multiplied by goes with the query instead.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class RoundedMatrix:
         self.values, self.power, self.inverse = self._all, self.scaling[:1], self.scaling[1:2]
 
     def round(self, matrix: torch.Tensor, rows: int) -> None:
-        """Take the numbers of a matrix (n, dim), whose rows begin at multiples of 16 bytes; `values` get `rows` rows."""
+        """Take the numbers of a matrix (n, dim), whose rows begin at multiples of 16 bytes; `values` get `rows`
+        rows."""
         self.values = self._all[:rows]
         self.scaling[2:].zero_()
         _native.round_matrix(matrix, self.values, self.scaling, self._device.stream)
@@ -133,7 +135,8 @@ class RoundedProducts:
             DEPTH=launch.depth, STAGES=stages_on(self._device, launch.stages), num_warps=launch.warps)
 
     def of_rows(self, slopes, rows, out):
-        """See HostProducts; to be multiplied by `gradient_unit`. Writes whole words of rows, which there is room for."""
+        """See HostProducts; to be multiplied by `gradient_unit`. Writes whole words of rows, which there is room
+        for."""
         _multiply(_in_words(slopes, 1).t(), self._weighted.values[:, : self._dim], _in_words(out, 0))
 
 

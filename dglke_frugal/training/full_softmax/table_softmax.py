@@ -1,8 +1,8 @@
 """Cross-entropy of queries' softmax over all rows of a table, or of each row alone; the table is updated in passing.
 
 The table is met tile by tile: for the sums of the softmax, and then for the slopes of the scores, from which a tile's
-gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py). Rows of the
-batch have a gradient besides, which needs all tiles: theirs wait aside.
+gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py). Rows of
+the batch have a gradient besides, which needs all tiles: theirs wait aside.
 
 The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
 """
@@ -51,7 +51,8 @@ class TableSoftmax:
         self._products = products(device, matmul, shape, self._tile)
         self._scores = zeros(shape.queries, padded(self._tile))
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
-        self._at_once = products.updates_rows and on_gpu(device) and updates_at_once(matmul, rule[0], float(drop is not None))
+        self._at_once = products.updates_rows and on_gpu(device) and updates_at_once(matmul, rule[0],
+                                                                                     float(drop is not None))
         if not self._at_once:
             self._of_part = zeros(whole_words(self._part), padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
@@ -76,7 +77,7 @@ class TableSoftmax:
         self._of_query.zero_()
 
     def apply(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
-             weight: float = 1.0) -> torch.Tensor:
+              weight: float = 1.0) -> torch.Tensor:
         """Update all rows of the table (rows, stride) but those of the batch, until `end` at the latest.
 
         targets: see targets.py. scale: (B,), of queries. weight: of the loss. Returns the loss's gradient by the query.

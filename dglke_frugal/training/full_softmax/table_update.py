@@ -47,8 +47,8 @@ class TableUpdate:
 
     def apply(self, table: torch.Tensor, first: int, gradients: torch.Tensor,
               unit: Optional[torch.Tensor] = None) -> None:
-        """gradients: (n, dim) of the rows first .. first + n of the table (rows, stride). unit: (1,) by what they are to
-        be multiplied."""
+        """gradients: (n, dim) of the rows first .. first + n of the table (rows, stride). unit: (1,) by what they are
+        to be multiplied."""
         _native.softmax_update_tile(table, self._dim, first, gradients, self.slots, self.aside, self.rule,
                                     self._device.stream, unit)
 

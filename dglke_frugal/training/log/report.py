@@ -52,8 +52,8 @@ class Progress:
 
 
 class Report:
-    """Averages losses between log lines. `rank` is the number in front of each line; of a `joint` loss, which a positive
-    and its negatives have between them, there are no averages apart.
+    """Averages losses between log lines. `rank` is the number in front of each line; of a `joint` loss, which a
+    positive and its negatives have between them, there are no averages apart.
 
     On a terminal rank 0 has a bar as well; elsewhere only the lines, as from DGL-KE.
     """

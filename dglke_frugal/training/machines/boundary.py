@@ -51,8 +51,8 @@ class Boundaries:
         self._post((URGENT,), self._next, self._replicas)
 
     def drain(self) -> None:
-        """After a step of all machines: every result is where it belongs, and all replicas are whole. All machines drain
-        at the same steps."""
+        """After a step of all machines: every result is where it belongs, and all replicas are whole. All machines
+        drain at the same steps."""
         if self._next is None or self._drained == self._next:
             return
         self._exchange_urgent(self._next)

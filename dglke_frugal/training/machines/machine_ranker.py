@@ -17,7 +17,8 @@ from .group import Machines
 
 
 class GatheredRows:
-    """The entities of all machines, as an EmbeddingModel reads them: by lists of ids, the same on all machines at once."""
+    """The entities of all machines, as an EmbeddingModel reads them: by lists of ids, the same on all machines at
+    once."""
 
     ndim, dtype = 2, np.dtype(np.float32)
 

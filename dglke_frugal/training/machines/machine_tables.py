@@ -42,7 +42,8 @@ class _SteppedRows(RankRows):
 
 
 class MachineTables(Tables):
-    """Tables of one of several machines. What steps need travels at boundaries (boundary.py). Draining is collective."""
+    """Tables of one of several machines. What steps need travels at boundaries (boundary.py). Draining is
+    collective."""
 
     def __init__(self, dims: RowDims, stores: Dict[str, EmbeddingStore], natives: Dict[str, Any],
                  owners: _native.RowOwners, transport: Transport, others: Sequence[Optional[Sampler]],

@@ -35,9 +35,9 @@ def matrix_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
 
 
 def factor_floats(model: Model, dims: RowDims, positives: int) -> int:
-    """What a rank sends the others of the gradients of a step's matrices, at most (training/step/replicated_matrices.py):
-    of each positive the number of its matrix; for RESCAL two pairs of vectors at most, one by the textbook's rule; for
-    TransR two pairs and, for the negatives, a matrix."""
+    """What a rank sends the others of the gradients of a step's matrices, at most
+    (training/step/replicated_matrices.py): of each positive the number of its matrix; for RESCAL two pairs of vectors
+    at most, one by the textbook's rule; for TransR two pairs and, for the negatives, a matrix."""
     lengths = [1]
     if model.projects:
         lengths += 2 * [dims.entity, dims.relation] + [dims.projection]

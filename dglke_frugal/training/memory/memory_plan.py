@@ -215,8 +215,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         device["training step"] = host.pop("training step")
         if not config.batch.against_all:
             device["training step"] = _device_step_bytes(
-                config, model, dims, distinct, graph.relations, device.get("entity cache", device.get("entity table", 0)),
-                device["training step"])
+                config, model, dims, distinct, graph.relations,
+                device.get("entity cache", device.get("entity table", 0)), device["training step"])
     elif config.computes_on_device and not config.batch.against_all:  # tables, too, beside the buffers of csrc/step
         host["training step"] += sum(table_bytes.values())
         host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
@@ -313,8 +313,8 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
 def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, relations: int, held: int,
                        host_step: int) -> int:
     """Buffers of a step: of kernels, and of matrices that lie on the device, as they are made; else of torch operations
-    by count of tensors, not measured, where no operation works in place of another, and the graphs of both directions of corruption share their buffers, beside
-    those of the first steps, which are no graphs.
+    by count of tensors, not measured, where no operation works in place of another, and the graphs of both directions
+    of corruption share their buffers, beside those of the first steps, which are no graphs.
     """
     positives = config.batch.positives
     if model.name in KERNEL_MODELS:

@@ -51,7 +51,8 @@ class RowTables(RankTables):
 
     def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
                  collective: Optional[RankExchange] = None):
-        """replicated: relations and, for TransR, projections. collective: of devices that synchronise in each step, for entities."""
+        """replicated: relations and, for TransR, projections. collective: of devices that synchronise in each step, for
+        entities."""
         super().__init__(dims, entity, *(table.store for table in replicated.values()))
         self._replicated, self._collective = replicated, collective
         self._exchanges = [*filter(None, [collective]), *(table.exchange for table in replicated.values())]
@@ -74,7 +75,8 @@ class RowTables(RankTables):
     def addresses(self) -> Dict[str, dict]:
         """Where other ranks find each table, as JSON."""
         replicated = {name: table.address for name, table in self._replicated.items()}
-        return {"entity": self.entity.address.to_json(), "collective": self._collective and self._collective.path, **replicated}
+        return {"entity": self.entity.address.to_json(), "collective": self._collective and self._collective.path,
+                **replicated}
 
 
 def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition, device=None) -> RowTables:
@@ -111,13 +113,15 @@ def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[st
         for name, dim in _replicated(dims).items()}, collective)
 
 
-def _collective(config: TrainConfig, rows: int, rank: int, device, path: Optional[str] = None) -> Optional[RankExchange]:
+def _collective(config: TrainConfig, rows: int, rank: int, device,
+                path: Optional[str] = None) -> Optional[RankExchange]:
     """rows: of a step. path: what rank 0 has told the others."""
     if not config.in_step_sync:
         return None
     from ...store.synchronised_rows import SynchronisedRows  # here, because it imports torch
 
-    return RankExchange(CollectiveSize(SynchronisedRows.exchanged_floats(rows)), rank, config.device.ranks, device, path)
+    return RankExchange(CollectiveSize(SynchronisedRows.exchanged_floats(rows)), rank, config.device.ranks, device,
+                        path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

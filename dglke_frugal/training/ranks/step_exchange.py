@@ -43,7 +43,7 @@ class StepExchange:
         self.rank, self.ranks, self._device = rank, ranks, device
         self._on_gpu = device is not None and device.torch_device.type == "cuda"
         self.native = _native.Exchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
-                                             size.scores, size.weights, size.squares)
+                                       size.scores, size.weights, size.squares)
         self.peer = False
         self._watch: Optional[_Watch] = None
 
@@ -75,8 +75,8 @@ class StepExchange:
             return False
 
     def mean_squares(self):
-        """(ranks, n) float32 on the device, where devices reach each other's memory: each rank's, over its own columns, as
-        a step's gradients leave them before the ranks synchronise."""
+        """(ranks, n) float32 on the device, where devices reach each other's memory: each rank's, over its own columns,
+        as a step's gradients leave them before the ranks synchronise."""
         import torch  # here, because not every rank computes with it
 
         from ...store.peer_buffer import bytes_at

@@ -62,7 +62,7 @@ class DeviceBlock:
         return memory.plan.cut(count)._replace(step=self.fields["step"])
 
     def _make_prefetch(self, tables: Sequence[DeviceRows],
-                      plan_memories: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
+                       plan_memories: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
         """A function that takes the running step's packed block and returns the work of its prefetch."""
         device = self._device
         prefetch_rows = [rows.prefetch(plan, records) for rows, plan, records in zip(tables, self.plans, self.records)]
@@ -70,7 +70,8 @@ class DeviceBlock:
         planned = [t for t, memory in enumerate(plan_memories) if memory is not None]
         if len(planned) == len(prefetch_rows) == 1:
             table = planned[0]
-            whole = tables[table].whole_prefetch(self.block, plan_memories[table], self.plans[table], self.records[table])
+            whole = tables[table].whole_prefetch(self.block, plan_memories[table], self.plans[table],
+                                                 self.records[table])
             if whole is not None:
                 return lambda packed: whole(packed.data_ptr())
         addresses = [self.block.data_ptr(), *(plan_memories[t].memory.data_ptr() for t in planned)]

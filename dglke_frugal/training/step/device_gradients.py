@@ -59,8 +59,8 @@ class GradientPass:
         return torch.cat([own.unflatten(0, (form.chunks, -1)), negative], 1)
 
     def _slopes(self, form: BatchForm, positive: torch.Tensor, scores: torch.Tensor, weight) -> StepSlopes:
-        """positive (B,); scores (chunks, C, columns), which become the slopes. Where a positive is compared with its own corrupted
-        side there is no slope."""
+        """positive (B,); scores (chunks, C, columns), which become the slopes. Where a positive is compared with its
+        own corrupted side there is no slope."""
         scores, own = scores.flatten(0, 1), form.positives // form.chunks if self._degree_negatives else 0
         slopes = StepSlopes(torch.empty_like(positive), scores, positive.new_empty(form.positives, 2))
         _native.lose_scores(self._loss, positive, scores, weight, own, slopes.positive, slopes.losses,

@@ -1,5 +1,5 @@
-"""The gradients of a step by this package's own kernels (csrc/step): on a device in six launches, with the CPU's bits unless
-products are rounded."""
+"""The gradients of a step by this package's own kernels (csrc/step): on a device in six launches, with the CPU's bits
+unless products are rounded."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence, Tuple

@@ -92,7 +92,7 @@ class DeviceStep(Step):
             shaped = self._shaped[shape] = _ShapedStep(self, BatchSizes(*shape[:-1]), tables)
         after = self._written_back[0] if len(self._written_back) == STEPS_ON_DEVICE else None
         with nullcontext() if self._stream is None else random_numbers_of(batch.step, self._stream,
-                                                                         self._device.torch_device):
+                                                                          self._device.torch_device):
             self._written_back.append(shaped.run(batch, after))
         self._steps += 1
         if self._exchange is not None:
@@ -124,7 +124,8 @@ class _ShapedStep:
         blocks = self._transfer.blocks
         self._write_backs = [self._make_write_back(block) for block in blocks]
         self._publishing_before_sync = [rows for rows in tables if rows.publishes_before_sync]
-        # A write-back waits for all work of its step: also for the rows that the step publishes before the synchronisation.
+        # A write-back waits for all work of its step: also for the rows that the step publishes before the
+        # synchronisation.
         self._computed = [None if write_back is None or self._publishing_before_sync else self._device.make_event()
                           for write_back in self._write_backs]
         self._works = [self._make_works(block, step._gradients.of_block(form, block, tables), computed)

@@ -1,9 +1,10 @@
-"""The matrices of a batch's edges where every rank has a replica of their table, and trains it on the edges of all ranks.
+"""The matrices of a batch's edges where every rank has a replica of their table, and trains it on the edges of all
+ranks.
 
 A matrix's gradient by an edge is made of two vectors, or for TransR of some and a matrix. Ranks gather those of all
-edges (store/replicated_rows.py), and each updates its replica from all of them, in the order of ranks and then of edges. So
-replicas stay the same to the bit, and what ranks send is as long as what the edges' gradients are made of, not as their
-matrices.
+edges (store/replicated_rows.py), and each updates its replica from all of them, in the order of ranks and then of
+edges. So replicas stay the same to the bit, and what ranks send is as long as what the edges' gradients are made of,
+not as their matrices.
 """
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class ReplicatedMatrices(TableMatrices):
             amounts /= replica.ranks
 
     def _of(self, ids: torch.Tensor) -> TableMatrices:
-        """Of edges by the rows (E,) int32 of their matrices. There is room for as many rows as edges; those that no edge
-        has, and the one for padding, stay as they are."""
+        """Of edges by the rows (E,) int32 of their matrices. There is room for as many rows as edges; those that no
+        edge has, and the one for padding, stay as they are."""
         ordered, occurrence = torch.sort(ids, stable=True)
         begins = torch.ones_like(ordered)
         begins[1:] = ordered[1:] != ordered[:-1]

@@ -1,5 +1,5 @@
-"""Updates of a device's step that move a row once, from the sum of its gradients, where it lies: Adagrad per element, and
-Adam. Rows that a step does not have stay as they are: with Adam as torch.optim.SparseAdam has it."""
+"""Updates of a device's step that move a row once, from the sum of its gradients, where it lies: Adagrad per element,
+and Adam. Rows that a step does not have stay as they are: with Adam as torch.optim.SparseAdam has it."""
 
 from __future__ import annotations
 
