@@ -49,7 +49,7 @@ def train(data: Path, runs: Path, options: argparse.Namespace) -> dict:
     command += ["--neg_sample_size_eval", "1000", "--batch_size_eval", "1000", "--eval_percent", "0.05"]
     command += ["--row_dtype", options.row_dtype, "--gpu", *map(str, options.gpu)]
     command += ["--cache_ratio", str(options.cache_ratio)] if options.gpu[0] >= 0 else []
-    command += ["--parallel", "dims"] if len(options.gpu) > 1 else []
+    command += ["--parallel", "columns"] if len(options.gpu) > 1 else []
     subprocess.run(command, check=True)
     folder = runs / "TransE_l2_Freebase_0"
     lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())

@@ -3,11 +3,11 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 [--data_path P] [--part fb15k models large] [--entities N]
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
-One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns behind 5 %,
-without any cache (_uncached), on the devices, and with --peer off; and by rows behind 5 %, with flush threads (--flush
-p2f), with --flush sync, with --peer off, and with GPUs that meet (the default), behind 5 % and without a cache. Each
-leg is a whole run of the command; its number is the median over all intervals of its log but the first, added over
-ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
+One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several sharded by columns behind
+5 %, without any cache (_uncached), on the devices, and with --peer off; and by rows behind 5 %, with flush threads
+(--flush p2f), with --flush sync, with --peer off, and with GPUs that meet (the default), behind 5 % and without a
+cache. Each leg is a whole run of the command; its number is the median over all intervals of its log but the first,
+added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there, and RESCAL and TransR, which several GPUs train by rows. large: N entities (20 million) by 400 behind a cache of
@@ -44,11 +44,11 @@ PARTS = ("fb15k", "rows", "models", "large", "large_rows", "shares")
 SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
-SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
-           "columns_on_device": ["--parallel", "dims", "--flush", "none"],
-           "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
+SEVERAL = {"columns": ["--parallel", "columns", *CACHED],
+           "columns_on_device": ["--parallel", "columns", "--flush", "none"],
+           "columns_no_peer": ["--parallel", "columns", "--flush", "none", "--peer", "off"]}
 UNCACHED = ["--cache_ratio", "0"]
-# Legs by columns, the last one without a cache.
+# Legs sharded by columns, the last one without a cache.
 OVER_THE_BUS = {"": [], "_no_peer": ["--peer", "off"], "_uncached": UNCACHED}
 STAGED = [*CACHED, "--flush", "p2f"]
 SYNC = [*CACHED, "--flush", "sync"]
@@ -232,7 +232,7 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("
                 flags = [*large_graph, *CACHED, "--row_dtype", element]
                 legs.leg("large", f"one{suffix}", flags, steps=5000)
                 for count, (name, more) in itertools.product(counts, OVER_THE_BUS.items()):
-                    legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "dims", *more], steps=5000,
+                    legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "columns", *more], steps=5000,
                              count=count)
             for model in ("ComplEx", "RotatE"):
                 legs.leg("large", f"{model}_one", [*large_graph, *CACHED], model, 4000)

@@ -25,7 +25,7 @@ PARTITIONS = ("random", "relation", "metis", "hash", "range")
 OWNED_PARTITIONS = ("hash", "range")  # by which each entity has an owner among the processes
 NEGATIVES = ("local", "global")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
-PARALLELS = ("auto", "rows", "dims")
+PARALLELS = ("auto", "rows", "columns")
 PEERS = ("auto", "off")
 MATMULS = ("auto", "fp32", "tf32x3", "tf32")
 ROW_DTYPES = ("fp32", "fp16")
@@ -49,7 +49,7 @@ def _on_gpu(config: TrainConfig) -> bool:
 
 
 def _ranks_by_rows(config: TrainConfig) -> bool:
-    return config.device.ranks > 1 and config.device.parallel != "dims"
+    return config.device.ranks > 1 and config.device.parallel != "columns"
 
 
 def _gamma_matters(config: TrainConfig) -> bool:
@@ -337,7 +337,7 @@ class DeviceConfig:
         None, "negatives are a process's own entities, or all",
         changes=Change("yes", lambda config, value: config.device.negative_source), used=_PROCESSES_BY_ROWS,
         choices=NEGATIVES, default_words="local with --partition hash, range")
-    parallel: str = option(AUTO, "what GPUs share out: rows, each with its own batches, or columns (dims)",
+    parallel: str = option(AUTO, "rows: each worker has its own batches; columns: its share of each row's columns",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
                        used=_GPUS, choices=PEERS, dglke_loop=None, level="rare")
@@ -431,7 +431,7 @@ class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
     cache_size (bytes) overrides cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
-    by columns, no row for several by rows that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
+    sharded by columns, no row for several by rows that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
     (resolve.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
     p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
@@ -485,7 +485,7 @@ class TrainConfig:
     def limited_to(self, triples: int) -> "TrainConfig":
         """With the batches that there are of so many training triples; memory is counted and taken for these."""
         device = self.device
-        triples = -(-triples // device.ranks) if device.parallel == "dims" else triples  # whose batches are joined
+        triples = -(-triples // device.ranks) if device.parallel == "columns" else triples  # whose batches are joined
         return dataclasses.replace(self, batch=self.batch.limited_to(triples))
 
     @property
@@ -751,8 +751,8 @@ def _check_device(device: DeviceConfig) -> None:
     if device.negatives == "local" and device.edge_partition not in OWNED_PARTITIONS:
         raise InputError(f"--negatives local draws from the entities that a process owns, and --partition "
                          f"{device.edge_partition} gives none an owner; add --partition hash or range")
-    if device.parallel == "dims" and gpus == [-1]:
-        raise InputError("--parallel dims shares columns out over GPUs; add --gpu 0 1, or leave it out")
+    if device.parallel == "columns" and gpus == [-1]:
+        raise InputError("--parallel columns shares columns out over GPUs; add --gpu 0 1, or leave it out")
     if device.mix_cpu_gpu and gpus == [-1]:
         raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
     if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):

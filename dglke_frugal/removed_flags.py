@@ -15,6 +15,7 @@ REMOVED: Mapping[str, str] = {
     "--host_read": "GPUs read host rows in place; leave it out",
     "--host_write": "use --flush direct for stores by the GPU itself, --flush p2f for flush threads",
     "--matmul bf16": "use tf32, which has more digits",
+    "--parallel dims": "its name is now columns",
     "--row_dtype bf16": "use fp16, which has more digits",
     "--save_dtype bf16": "use fp16, which has more digits",
 }

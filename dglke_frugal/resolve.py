@@ -10,7 +10,7 @@ from . import _native, available_memory
 from .config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .errors import InputError
 from .models import built_in_model
-from .training.columns.column_config import uses_owner_transfer, own_config, own_gpus, reach_each_other, refusal
+from .training.columns.column_config import uses_owner_transfer, shard_config, own_gpus, reach_each_other, refusal
 from .training.memory.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
 
 TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
@@ -43,7 +43,7 @@ class ExecutionPlan:
     @property
     def cached_rows(self) -> Optional[int]:
         """Entity rows, or their columns, that the cache of a worker holds; None where there is no cache."""
-        own = own_config(self.config) if self.mode == "columns" else self.config
+        own = shard_config(self.config) if self.mode == "columns" else self.config
         if not own.uses_engine or own.flush == "none":
             return None
         return own.store.cache_slots(self.entities, entity_row_bytes(own))
@@ -100,8 +100,8 @@ def resolve_workers(config: TrainConfig) -> Tuple[TrainConfig, Reasons]:
     if device.ranks > most:
         raise InputError(f"{device.ranks} ranks are more than the {most} that one machine can run; use fewer with "
                          f"{'--num_proc' if device.num_proc == device.ranks else '--gpu'}")
-    if device.parallel == "dims" and (reason := refusal(config)):
-        raise InputError(f"--parallel dims {reason}; or use --parallel rows")
+    if device.parallel == "columns" and (reason := refusal(config)):
+        raise InputError(f"--parallel columns {reason}; or use --parallel rows")
     if device.parallel == AUTO:
         chosen, reasons["parallel"] = _parallel(config)
         rel_part = device.rel_part and chosen == "rows"
@@ -148,14 +148,14 @@ def _has_tensor_cores(config: TrainConfig) -> bool:
 
 
 def _by_columns(config: TrainConfig) -> bool:
-    return config.device.ranks > 1 and config.device.parallel == "dims"
+    return config.device.ranks > 1 and config.device.parallel == "columns"
 
 
 def _parallel(config: TrainConfig) -> Tuple[str, str]:
     device = config.device
-    # DGL-KE has --rel_part so that GPUs share fewer relations; by columns there is nothing to share.
+    # DGL-KE has --rel_part so that GPUs share fewer relations; sharded by columns there is nothing to share.
     if reason := refusal(replace(config, device=replace(device, rel_part=False))):
-        return "rows", f"dims {reason}"
+        return "rows", f"columns {reason}"
     if not own_gpus(config):
         return "rows", "ranks share a GPU"
     columns = config.model.hidden_dim // device.ranks
@@ -166,7 +166,8 @@ def _parallel(config: TrainConfig) -> Tuple[str, str]:
         return "rows", "GPUs that do not reach each other have relations for themselves, as --rel_part says"
     way = "over peer access" if reached else "through host memory"
     unused = ", and all relations, so that --rel_part has nothing to divide" if device.rel_part else ""
-    return "dims", (f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns{unused}, scores "
+    return "columns", (f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns{unused}, "
+                       "scores "
                     f"are added {way}")
 
 
@@ -222,7 +223,7 @@ def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[
     def with_size(size: int) -> TrainConfig:
         return replace(config, store=replace(config.store, cache_size=size))
 
-    row = entity_row_bytes(own_config(config) if _by_columns(config) else config)
+    row = entity_row_bytes(shard_config(config) if _by_columns(config) else config)
     everything = graph.entities * row
     beside = device_bytes_needed(with_size(everything), graph) - everything  # with room to copy cached rows to the host
     size = min(graph.entities, max(0, room - beside) // row) * row

@@ -1,4 +1,4 @@
-// Owner transfer: one rank by columns moves a row over the bus for all of them.
+// Owner transfer: one rank sharded by columns moves a row over the bus for all of them.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,7 +1,7 @@
 // Rows of which each rank trains some columns, and one rank takes all of them over the bus.
 //
-// Ranks by columns move the same rows in the same steps. Where a bus takes rows of a large table, more than bytes,
-// a rank that moves its columns of every row is hardly faster than one that moves every row. Here
+// Ranks sharded by columns move the same rows in the same steps. Where a bus takes rows of a large table, more than
+// bytes, a rank that moves its columns of every row is hardly faster than one that moves every row. Here
 // the host rows of all ranks lie behind each other, part by part, and each row has an owner, the rank `row % ranks`. It
 // reads all parts and stores each into the records of the rank that has those columns; and it stores all parts into the
 // host row, from the ranks' slots. Only the owner touches a host row.

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "linalg/row.h"
-#include "models/by_columns.h"
+#include "models/columnwise.h"
 #include "models/checks.h"
 #include "models/sides.h"
 
 namespace frugal::FRUGAL_ISA {
 
-struct DistMult : ByColumns<DistMult> {
+struct DistMult : Columnwise<DistMult> {
   static constexpr std::string_view kNames[] = {"DistMult"};
   static constexpr Similarity kSimilarity = Similarity::kDot;
   static void check(const ModelSpec& spec) { require_equal_dims(spec); }

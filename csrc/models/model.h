@@ -62,7 +62,7 @@ class Model {
   // Score of the positive, and its query (query_dim floats) for negatives that replace the head or the tail. *memo
   // holds one number (a norm) that backward needs.
   virtual float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const = 0;
-  // forward in two halves, of models whose rows may be split by columns: raw is a sum over columns, so that those of
+  // forward in two halves, of models whose rows may be sharded by columns: raw is a sum over columns, so that those of
   // slices of the rows add up to that of the rows; finish makes the score of the whole sum, and the memo. A slice of a
   // row with two halves is the same columns of both.
   virtual bool splits() const { return false; }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "linalg/row.h"
-#include "models/by_columns.h"
+#include "models/columnwise.h"
 #include "models/checks.h"
 
 namespace frugal::FRUGAL_ISA {
@@ -25,7 +25,7 @@ struct TransE {
   }
 };
 
-struct TransEL2 : TransE, ByColumns<TransEL2> {
+struct TransEL2 : TransE, Columnwise<TransEL2> {
   static constexpr std::string_view kNames[] = {"TransE_l2", "TransE"};
   static constexpr Similarity kSimilarity = Similarity::kL2;
 
@@ -49,7 +49,7 @@ struct TransEL2 : TransE, ByColumns<TransEL2> {
   }
 };
 
-struct TransEL1 : TransE, ByColumns<TransEL1> {
+struct TransEL1 : TransE, Columnwise<TransEL1> {
   static constexpr std::string_view kNames[] = {"TransE_l1"};
   static constexpr Similarity kSimilarity = Similarity::kL1;
 

@@ -166,7 +166,7 @@ def test_is_refused_in_one_sentence(what, tmp_path, capfd, monkeypatch):
 
 
 OF_OUR_OWN_TRAINER = ["--optimizer adam", "--matmul tf32", "--partition metis", "--lr_factor 0.1"]
-OF_VANILLA_ALONE = ["--parallel dims", "--regularizer n3", "--entity_dropout 0.1", "--relation_dropout 0.1",
+OF_VANILLA_ALONE = ["--parallel columns", "--regularizer n3", "--entity_dropout 0.1", "--relation_dropout 0.1",
                     "--labels kvsall", "--label_smoothing 0.1", "--relation_prediction 0.5"]
 
 

@@ -17,7 +17,7 @@ from dglke_frugal.config import TrainConfig
 from dglke_frugal.models import find_model
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.columns import column_run
-from dglke_frugal.training.columns.column_config import own_step
+from dglke_frugal.training.columns.column_config import shard_step
 from dglke_frugal.training.run_training import load
 from dglke_frugal.training.start_values import STREAMS
 from dglke_frugal.training.tables import Tables
@@ -26,7 +26,7 @@ from dglke_frugal.training.training_run import step_config
 BATCH, COEFFICIENT = 60, 1e-4  # of conftest.FLAGS
 
 
-DIMS = ["--gpu", 0, 0, "--parallel", "dims"]
+SHARDED = ["--gpu", 0, 0, "--parallel", "columns"]
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
 
 
@@ -56,17 +56,17 @@ def assert_close(arrays, expected):
                                    ["--reciprocal", "--init", "normal", "--init_scale", 0.3],
                                    ["-adv", "--subsampling", "uniq", "--neg_chunk_size", 5]])
 def test_ranks_with_columns_compute_what_one_process_does(columns, given):
-    folder, output = columns.run(*given, *DIMS, "--max_step", 6)
+    folder, output = columns.run(*given, *SHARDED, "--max_step", 6)
     assert "a step of all 2 ranks trains on 120 triples" in output
     assert_close(trained(folder), alone(columns, 2, *given, "--max_step", 6))
     result = json.loads((folder / "result.json").read_text())
-    assert result["parallel"]["mode"] == "dims" and [each["steps"] for each in result["ranks"]] == [6, 6]
+    assert result["parallel"]["mode"] == "columns" and [each["steps"] for each in result["ranks"]] == [6, 6]
 
 
 def test_delays_validations_and_a_resumed_run_change_nothing(columns):
-    expected = trained(columns.run(*DIMS, "--max_step", 17)[0])
+    expected = trained(columns.run(*SHARDED, "--max_step", 17)[0])
     given = ["--eval_percent", 0.05, "--checkpoint_interval", 7]
-    folder, output = columns.run(*DIMS, *given, "--max_step", 9, "--valid", "--eval_interval", 4, suffering=DELAYS)
+    folder, output = columns.run(*SHARDED, *given, "--max_step", 9, "--valid", "--eval_interval", 4, suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
     settings = ["--lookahead", 3, "--cache_ratio", 0.4]
     _, output = columns.run("--max_step", 17, "--test", *settings, resume=folder)
@@ -80,8 +80,8 @@ CACHED = ["--cache_ratio", 0.2]
 @pytest.mark.parametrize("given", [[], ["--row_dtype", "fp16"]])
 def test_rows_that_owners_move_are_those_that_each_moves_itself(columns, given):
     """Also those that are evicted, late, validated, saved, and gone on with in the other way."""
-    expected = trained(columns.run(*DIMS, *given, "--max_step", 17)[0])
-    folder, output = columns.run(*DIMS, *given, *CACHED, "--cache_policy", "lfu", "--max_step", 9, "--valid",
+    expected = trained(columns.run(*SHARDED, *given, "--max_step", 17)[0])
+    folder, output = columns.run(*SHARDED, *given, *CACHED, "--cache_policy", "lfu", "--max_step", 9, "--valid",
                                  "--eval_interval", 4, "--eval_percent", 0.05, suffering=DELAYS, first=CARRIES)
     assert output.count("[0]Valid average MRR") == 2
     columns.run("--max_step", 13, resume=folder)
@@ -90,7 +90,7 @@ def test_rows_that_owners_move_are_those_that_each_moves_itself(columns, given):
 
 
 def test_three_ranks_move_rows_of_a_model_of_two_halves(columns):
-    given = ["--gpu", 0, 0, 0, "--parallel", "dims", "--model_name", "ComplEx", "-adv", "--max_step", 11]
+    given = ["--gpu", 0, 0, 0, "--parallel", "columns", "--model_name", "ComplEx", "-adv", "--max_step", 11]
     expected = trained(columns.run(*given)[0])
     assert_same(trained(columns.run(*given, *CACHED, suffering=DELAYS, first=CARRIES)[0]), expected)
 
@@ -101,7 +101,7 @@ def oracle(columns, ranks, *given, steps):
     graph, seed = load(config), config.run.seed
     start = Tables.create(config, graph.n_entities, graph.n_relations, seed)
     halves = dict(zip(("entity", "relation"), find_model(config.model.model_name).halves))
-    found = ColumnsOracle(own_step(step_config(config), ranks),
+    found = ColumnsOracle(shard_step(step_config(config), ranks),
                           {name: np.array(store.embeddings[:]) for name, store in start.stores.items()}, halves, ranks,
                           ("fp16", seed, STREAMS["entity"]))
     sampler = Sampler(*graph.train, graph.n_entities, graph.n_relations,
@@ -115,14 +115,14 @@ def oracle(columns, ranks, *given, steps):
 def test_rows_in_halves_are_those_of_plain_loops(columns, model):
     given = ["--model_name", *model, "-adv"]
     expected = oracle(columns, 2, *given, steps=11)
-    halves = [*given, "--row_dtype", "fp16", *DIMS]
+    halves = [*given, "--row_dtype", "fp16", *SHARDED]
     for more in (["--flush", "none"], ["--cache_ratio", 0.1, "--cache_policy", "lfu", "--lookahead", 3]):
         assert_same(in_floats(trained(columns.run(*halves, *more, "--max_step", 11)[0])), expected)
 
 
 def test_halves_are_saved_and_gone_on_with(columns, tmp_path):
     """From a checkpoint, and from saved tables with optimizer states beside them; validated on the way."""
-    given = [*DIMS, "--row_dtype", "fp16", "--cache_ratio", 0.3]
+    given = [*SHARDED, "--row_dtype", "fp16", "--cache_ratio", 0.3]
     whole, _ = columns.run(*given, "--max_step", 17)
     expected, saved = trained(whole), np.load(whole / "small_TransE_l2_entity.npy")
     assert expected["entity"].dtype == np.float16 and saved.dtype == np.float32
@@ -141,7 +141,7 @@ def test_halves_are_saved_and_gone_on_with(columns, tmp_path):
 
 def test_saved_tables_and_metrics_are_those_of_whole_rows(columns):
     given = ["--model_name", "RotatE", "-de", "--max_step", 4, "--test"]
-    folder, output = columns.run(*given, *DIMS)
+    folder, output = columns.run(*given, *SHARDED)
     arrays = trained(folder)
     for name in ("entity", "relation"):
         np.testing.assert_array_equal(np.load(folder / f"small_RotatE_{name}.npy"), arrays[name])
@@ -152,7 +152,7 @@ def test_saved_tables_and_metrics_are_those_of_whole_rows(columns):
 
 def test_products_on_tensor_cores_go_with_columns(columns):
     """On the CPU, where nothing is rounded."""
-    few = [*DIMS, "--max_step", 10]
+    few = [*SHARDED, "--max_step", 10]
     assert_same(trained(columns.run(*few, "--matmul", "tf32x3")[0]), trained(columns.run(*few)[0]))
 
 
@@ -174,7 +174,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     (["--flush", "sync"], "leave --flush sync out"),
     (["--flush", "p2f"], "leave --flush p2f out")])
 def test_what_cannot_be_split_is_refused(columns, given, sentence):
-    arguments, _ = columns.arguments(*given, *DIMS)
+    arguments, _ = columns.arguments(*given, *SHARDED)
     if "RESCAL" not in given:
         arguments = [*arguments, *map(str, given)]  # behind the common ones
     process = columns.start(arguments)
@@ -183,7 +183,7 @@ def test_what_cannot_be_split_is_refused(columns, given, sentence):
 
 
 def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
-    folder, _ = columns.run(*DIMS, "--max_step", 4)
+    folder, _ = columns.run(*SHARDED, "--max_step", 4)
     process = columns.start(["--resume", str(folder), "--parallel", "rows", "--max_step", "8"])
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 2 and "is of another configuration" in output, output
@@ -194,7 +194,7 @@ def running(columns):
     """Starts three ranks that have begun to train: process, folder, ids of the others."""
 
     def start(*given, suffering="pass", first="pass"):
-        arguments, folder = columns.arguments("--gpu", 0, 0, 0, "--parallel", "dims", "--max_step", 1_000_000,
+        arguments, folder = columns.arguments("--gpu", 0, 0, 0, "--parallel", "columns", "--max_step", 1_000_000,
                                               "--log_interval", 20, *given)
         process = columns.start(arguments, suffering=suffering, first=first)
         wait_for(process, "[proc 1][Train](20/")
@@ -225,7 +225,7 @@ def test_a_rank_that_throws_stops_all_with_its_message(running):
 
 def test_a_device_that_fails_stops_all(columns):
     columns.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
-    arguments, _ = columns.arguments(*DIMS, "--max_step", 1_000_000)
+    arguments, _ = columns.arguments(*SHARDED, "--max_step", 1_000_000)
     output, _ = columns.start(arguments).communicate(timeout=180)
     assert re.search("Rank 1.*the device failed in step 61.*the bus is gone", output.splitlines()[-1])
 
@@ -246,7 +246,7 @@ def test_an_interrupt_stops_all_after_the_same_step(running, columns):
     (checkpoint,) = (folder / "checkpoints").glob("step-*")
     steps = int(checkpoint.name[5:]) + 3
     columns.run("--max_step", steps, resume=folder)
-    expected, _ = columns.run("--gpu", 0, 0, 0, "--parallel", "dims", "--max_step", steps)
+    expected, _ = columns.run("--gpu", 0, 0, 0, "--parallel", "columns", "--max_step", steps)
     assert_same(trained(folder), trained(expected))
 
 
@@ -260,7 +260,7 @@ two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0
 def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     """Through peer access and through host memory, with and without a cache, also of rows that are evicted, with rows
     that their owners move, and with tables on the devices."""
-    given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
+    given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "columns", "--max_step", 12, "--gpu", *gpus,
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])
     columns.use_gpus()
@@ -275,7 +275,7 @@ def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
 @pytest.mark.parametrize("matmul, bound", [("tf32x3", 1e-4), ("tf32", 1e-2)])
 def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
     """Near the tables of fp32, not the same, and the same whatever way rows and scores take."""
-    given = ["-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus]
+    given = ["-adv", "--parallel", "columns", "--max_step", 12, "--gpu", *gpus]
     columns.use_gpus()
     exact, found = (trained(columns.run(*given, *more)[0]) for more in ([], ["--matmul", matmul]))
     assert any((found[name] != exact[name]).any() for name in exact)
@@ -299,10 +299,10 @@ def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, first):
 def test_early_stopping_restores_the_best_columns(columns):
     """The tables at the end are those of a run that stops at its best validation."""
     given = ["--valid", "--eval_interval", 10, "--eval_percent", 0.05, "--lr", 4]
-    folder, output = columns.run(*DIMS, *given, "--max_step", 400, "--early_stop_patience", 2, "--test")
+    folder, output = columns.run(*SHARDED, *given, "--max_step", 400, "--early_stop_patience", 2, "--test")
     result = json.loads((folder / "result.json").read_text())
     best = result["best_validation"]["step"]
     assert result["stopped_early"] and f"taking the tables of step {best}" in output
-    until, _ = columns.run(*DIMS, *given, "--max_step", best)
+    until, _ = columns.run(*SHARDED, *given, "--max_step", best)
     for name in ("entity", "relation"):
         np.testing.assert_array_equal(*(np.load(each / f"small_TransE_l2_{name}.npy") for each in (folder, until)))

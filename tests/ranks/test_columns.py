@@ -14,7 +14,7 @@ from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.half_embeddings import Rounding
 from dglke_frugal.training.columns.exchange_size import ExchangeSize
 from dglke_frugal.training.ranks.step_exchange import segment_bytes
-from dglke_frugal.training.columns.column_config import Columns, own_step
+from dglke_frugal.training.columns.column_config import Columns, shard_step
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.ranks.peers import RankError
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
@@ -52,7 +52,8 @@ def halves_of(config):
 
 def trained_oracle(config, ranks, element="fp32"):
     rounding = None if element == "fp32" else (element, *NOISE)
-    oracle = ColumnsOracle(own_step(config, ranks), initial_values(config, element), halves_of(config), ranks, rounding)
+    oracle = ColumnsOracle(shard_step(config, ranks), initial_values(config, element), halves_of(config), ranks,
+                           rounding)
     sampler = make_sampler()
     for step in range(STEPS):
         oracle.train(sampler.batch(step))
@@ -82,7 +83,7 @@ class ColumnThreads:
     def __init__(self, config, ranks, flush, device="cpu", delay=0.0, fails=-1, element="fp32"):
         self.ranks, self.delay, self.fails, self.errors, self.element = ranks, delay, fails, [], element
         self.losses = {}  # by rank
-        self.own, self.sampler = own_step(config, ranks), make_sampler()
+        self.own, self.sampler = shard_step(config, ranks), make_sampler()
         size = ExchangeSize(self.own, self.sampler, ENTITIES, RELATIONS)
         lines = np.zeros(segment_bytes(size, ranks) + 128, np.uint8)
         self.segment = lines[-lines.ctypes.data % 128 :][: segment_bytes(size, ranks)]

@@ -55,7 +55,7 @@ def test_processes_that_take_all_cores_flush_with_each_step(monkeypatch, cores, 
 
 @pytest.mark.parametrize("given, expected", [
     ({"gpu": [0]}, "direct"), ({"gpu": [0, 1]}, "direct"), ({"gpu": [0], "row_dtype": "fp16"}, "direct"),
-    ({"gpu": [0, 1], "row_dtype": "fp16", "parallel": "dims"}, "direct"),
+    ({"gpu": [0, 1], "row_dtype": "fp16", "parallel": "columns"}, "direct"),
     ({"gpu": [0, 1], "row_dtype": "fp16", "parallel": "rows"}, "p2f"), ({"gpu": [0, 1], "flush": "sync"}, "sync"),
 ], ids=str)
 def test_gpus_write_rows_back_themselves_whatever_the_cores(monkeypatch, given, expected):
@@ -66,8 +66,8 @@ def test_gpus_write_rows_back_themselves_whatever_the_cores(monkeypatch, given, 
 @pytest.mark.parametrize("given, sentence", [
     ({"gpu": [0, 1], "parallel": "rows", "row_dtype": "fp16", "flush": "direct"},
      "--flush direct does not go with --row_dtype fp16 on several GPUs that train by rows; use --flush p2f"),
-    *(({"gpu": [0, 1], "parallel": "dims", "flush": flush},
-       f"--parallel dims has nothing for flush threads to do: leave --flush {flush} out; or use --parallel rows")
+    *(({"gpu": [0, 1], "parallel": "columns", "flush": flush},
+       f"--parallel columns has nothing for flush threads to do: leave --flush {flush} out; or use --parallel rows")
       for flush in ("p2f", "sync"))], ids=str)
 def test_ways_of_flushing_that_cannot_be_are_refused(given, sentence):
     with pytest.raises(InputError, match=sentence):
@@ -91,9 +91,9 @@ def test_a_run_of_several_processes_says_so_once(ranks):
     assert SLOWER not in output
 
 
-def test_a_run_by_columns_says_what_they_gained_elsewhere(ranks):
+def test_a_run_sharded_by_columns_says_what_they_gained_elsewhere(ranks):
     ranks.gpu = "devices.Device()"
-    _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--max_step", 2)
+    _, output = ranks.run("--gpu", 0, 0, "--parallel", "columns", "--max_step", 2)
     (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
     assert "through host memory" in line or "through peer access" in line
     assert "times as many triples/s as one" in line
@@ -107,7 +107,7 @@ def test_what_is_known_of_columns_depends_on_link_and_cache():
 
 def test_a_run_says_that_gpus_move_rows_for_each_other(ranks):
     ranks.gpu = "devices.Device()"
-    _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--cache_ratio", 0.2, "--max_step", 2, first=CARRIES)
+    _, output = ranks.run("--gpu", 0, 0, "--parallel", "columns", "--cache_ratio", 0.2, "--max_step", 2, first=CARRIES)
     (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
     assert "move whole rows for each other" in line and "times as many triples/s as one" in line
 
@@ -117,7 +117,7 @@ def test_a_run_says_that_gpus_move_rows_for_each_other(ranks):
                           ({"gpu": [0, 2]}, False), ({"row_dtype": "fp16"}, True)], ids=str)
 def test_rows_of_large_tables_cross_the_bus_whole_where_gpus_reach_each_other(two_that_reach_each_other, given,
                                                                               expected):
-    asked = config(**{"gpu": [0, 1], "parallel": "dims", **given})
+    asked = config(**{"gpu": [0, 1], "parallel": "columns", **given})
     assert uses_owner_transfer(asked, 10**6) == expected
     assert not uses_owner_transfer(asked, 10**4)
 
@@ -129,7 +129,7 @@ def two_that_reach_each_other(monkeypatch):
 
 
 @pytest.mark.parametrize("given, chosen, said", [
-    ({}, "dims", "so that --rel_part has nothing to divide, scores are added over peer access"),
+    ({}, "columns", "so that --rel_part has nothing to divide, scores are added over peer access"),
     ({"peer": "off"}, "rows", "have relations for themselves"),
     ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
     ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
@@ -142,4 +142,4 @@ def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, 
 
 def test_columns_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="needs GPUs"):
-        resolve_workers(config(num_proc=2, parallel="dims"))
+        resolve_workers(config(num_proc=2, parallel="columns"))

@@ -41,7 +41,7 @@ def test_each_rank_of_a_run_is_watched(tmp_path):
     np.savetxt(tmp_path / "train.txt", triples, "%d", "\t")
     found = run(["train", "--dataset", "mine", "--data_path", str(tmp_path), "--format", "raw_udd_hrt", "--data_files",
                  "train.txt", "--model_name", "TransE_l2", "--hidden_dim", "96", "--batch_size", "256",
-                 "--neg_sample_size", "64", "--max_step", "40000", "--gpu", "0", "0", "--parallel", "dims",
+                 "--neg_sample_size", "64", "--max_step", "40000", "--gpu", "0", "0", "--parallel", "columns",
                  "--no_save_emb", "--save_path", str(tmp_path / "ckpts")], after=1.0, seconds=0.2)
     assert found["exit_code"] == 0 and len(found["processes"]) == 2
     for process in found["processes"]:

@@ -67,7 +67,7 @@ def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, e
 
 def test_room_for_rows_that_owners_move_is_planned(runs, monkeypatch):
     """Of a rank: records of two shapes of steps instead of one."""
-    ranks = ["--model_name", "TransE_l2", "--gpu", 0, 1, "--parallel", "dims", "--cache_ratio", 0.05]
+    ranks = ["--model_name", "TransE_l2", "--gpu", 0, 1, "--parallel", "columns", "--cache_ratio", 0.05]
     own = planned(configured(runs, *ranks))
     monkeypatch.setattr(memory_plan, "uses_owner_transfer", lambda config, entities: True)
     whole = planned(configured(runs, *ranks))

@@ -164,7 +164,7 @@ def test_the_plan_of_ranks_with_columns_counts_halves(capsys):
              "--checkpoint_interval", "1000"]
     found = {}
     for dtype in ("fp32", "fp16"):
-        main(["plan", *sizes, "--parallel", "dims", "--row_dtype", dtype])
+        main(["plan", *sizes, "--parallel", "columns", "--row_dtype", dtype])
         found[dtype] = json.loads(capsys.readouterr().out)
     half, whole = found["fp16"]["host"]["parts"], found["fp32"]["host"]["parts"]
     assert half["entity table"] == 2 * 512 * 10**6  # 200 halves and the state in a row, 101 floats in four lines

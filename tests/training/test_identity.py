@@ -45,7 +45,7 @@ def of(**flags):
     ("gpu", [-1], [0], {"neg_sample_size": "all"}),
     ("partition", "random", "metis", {"num_proc": 2}),
     ("rel_part", False, True, {"num_proc": 2}),
-    ("parallel", "rows", "dims", {"gpu": [0, 1]}),
+    ("parallel", "rows", "columns", {"gpu": [0, 1]}),
     ("score_rule", "textbook", "dglke", {"model_name": "RESCAL"}),
 ])
 def test_numbers_depend_on(name, one, other, where):

@@ -56,7 +56,7 @@ def test_the_systems_limits_count(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("device, threads", [
     (DeviceConfig(), 12), (DeviceConfig(num_proc=3), 1), (DeviceConfig(num_proc=3, num_thread=5), 5),
-    *((DeviceConfig(gpu=(0, 1, 2), parallel=parallel), 4) for parallel in ("auto", "rows", "dims")),
+    *((DeviceConfig(gpu=(0, 1, 2), parallel=parallel), 4) for parallel in ("auto", "rows", "columns")),
     (DeviceConfig(gpu=(0, 0), num_thread=7), 7)])
 def test_ranks_on_gpus_have_their_share_of_the_cores(device, threads, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

@@ -308,7 +308,7 @@ void launch_pulls(const Step& s, cudaStream_t stream) {
 // Gradients of pairs, then of leaves, in one launch where that is possible.
 template <typename Program, typename P>
 void launch_gradients(const Step& s, cudaStream_t stream) {
-  if constexpr (IsByColumns<Program>)
+  if constexpr (IsColumnwise<Program>)
     if (LeafGradients<Program>::can_take(s)) return launch_pulls<P, LeafGradients<Program>>(s, stream);
   if constexpr (Program::kSimilarity == Similarity::kModulus)
     launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);

@@ -1,4 +1,4 @@
-// Gradients of leaves, made by the tiles of gradients of queries (pair_passes.cuh): for programs that go by columns.
+// Gradients of leaves, made by the tiles of gradients of queries (pair_passes.cuh): for columnwise programs.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "models/by_columns.h"
+#include "models/columnwise.h"
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 

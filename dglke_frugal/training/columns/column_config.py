@@ -1,4 +1,4 @@
-"""Training by columns: each rank has some columns of every row, and computes for the batches of all ranks.
+"""Training sharded by columns: each rank has some columns of every row, and computes for the batches of all ranks.
 
 A step of n ranks is the step of one process on a batch n times as large, whose regularization is weighed by 1/n. So it
 learns what n ranks with rows of their own learn: their losses are means over their own batches, and row-wise Adagrad
@@ -57,7 +57,7 @@ def columns_of(config: TrainConfig, dims: Dict[str, int]) -> Dict[str, Columns]:
 
 
 def refusal(config: TrainConfig) -> Optional[str]:
-    """Why this run cannot be split by columns, as the rest of a sentence; None if it can."""
+    """Why this run cannot be sharded by columns, as the rest of a sentence; None if it can."""
     model, device, ranks = config.model, config.device, config.device.ranks
     if device.gpu[0] < 0:
         return "needs GPUs; on CPU cores one process with more threads does the same"
@@ -81,8 +81,8 @@ def joined_batch_size(config: TrainConfig) -> int:
     return config.device.ranks * config.batch.positives
 
 
-def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
-    """The run of one rank, as that of a process alone with rows of so many columns.
+def shard_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
+    """The configuration of one shard: that of a process alone whose rows have the columns of this rank.
 
     --cache_ratio is the share of the table that fits in a device: of narrower rows, more.
     """
@@ -103,7 +103,7 @@ def uses_owner_transfer(config: TrainConfig, entities: int) -> bool:
     rows that nobody hands on are faster (docs/gpus.md).
     """
     large = entities * row_bytes(table_dims(config).entity, config.model.row_dtype) > SMALL_TABLE
-    return large and own_config(config).uses_engine and own_gpus(config) and reach_each_other(config)
+    return large and shard_config(config).uses_engine and own_gpus(config) and reach_each_other(config)
 
 
 def own_gpus(config: TrainConfig) -> bool:
@@ -119,7 +119,7 @@ def reach_each_other(config: TrainConfig) -> bool:
         _native.reach_each_other(one, other) for one in device.gpu for other in device.gpu)
 
 
-def own_step(whole: StepConfig, ranks: int) -> StepConfig:
+def shard_step(whole: StepConfig, ranks: int) -> StepConfig:
     """The step of one rank; whole: as the flags describe it."""
     loss = replace(whole.loss, regularization_coefficient=whole.loss.regularization_coefficient / ranks)
     return replace(whole, entity_dim=whole.entity_dim // ranks, relation_dim=whole.relation_dim // ranks, loss=loss)

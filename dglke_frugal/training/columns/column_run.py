@@ -15,7 +15,7 @@ from ..ranks.step_exchange import StepExchange, segment_bytes
 from ..step.make_step import make_step
 from ..tables import hot_entities
 from ..step.step_config import step_config
-from .column_config import STEPS_AHEAD, joined_batch_size, own_config, own_step
+from .column_config import STEPS_AHEAD, joined_batch_size, shard_config, shard_step
 from .column_tables import ColumnTables, attach_slices, split_tables
 from .exchange_size import ExchangeSize
 
@@ -41,7 +41,7 @@ class ColumnRun(RankRun):
         return self.sampler.batch_size  # of the batches of all ranks
 
     def _hot_entities(self):
-        return hot_entities(self.graph) if own_config(self.config).uses_engine else None
+        return hot_entities(self.graph) if shard_config(self.config).uses_engine else None
 
     def _make_sampler(self, part=None, ranks: int = 1) -> JoinedSampler:
         config, graph = self.config, self.graph
@@ -73,7 +73,7 @@ class ColumnRun(RankRun):
     def _connect(self, segment) -> None:
         """Collective: the other ranks are there."""
         config, ranks = self.config, self.config.device.ranks
-        own = own_step(step_config(config), ranks)
+        own = shard_step(step_config(config), ranks)
         exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
         self.tables.exchange = exchange
         exchange.connect(self.peers, config.device.peer)
@@ -85,7 +85,7 @@ class ColumnRun(RankRun):
         return self.config.model.relation_rows(self.graph.n_relations)
 
     def _exchange_size(self) -> ExchangeSize:
-        own = own_step(step_config(self.config), self.config.device.ranks)
+        own = shard_step(step_config(self.config), self.config.device.ranks)
         return ExchangeSize(own, self.sampler, self.graph.n_entities, self._relation_rows)
 
     def _end_training(self) -> None:
@@ -115,8 +115,8 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         self._connect(self._segment.array)
         self._segment.close()
         way = "peer access" if self.tables.exchange.peer else "host memory"
-        self.summary["parallel"] = {"mode": "dims", "exchange": way}
-        gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine,
+        self.summary["parallel"] = {"mode": "columns", "exchange": way}
+        gain = known_gain(self.tables.exchange.peer, not shard_config(self.config).uses_engine,
                           isinstance(self.tables.entity.steps, OwnerTransferRows))
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Tables that are split by columns: each rank trains one slice, and rank 0 has made all of them.
+"""Tables that are sharded by columns: each rank trains one slice, and rank 0 has made all of them.
 
 A slice is a table of its own in shared memory, or with owner transfer a part of one, whose rows are
 padded to lines, with a copy of the optimizer state: all ranks compute the same one. Files hold whole rows. All slices
@@ -27,7 +27,7 @@ from ..ranks.rank_tables import RankTables
 from ..ranks.step_exchange import StepExchange, agree
 from ..start_values import start_values, table_dims
 from ..tables import entity_flushing, entity_rounding
-from .column_config import Columns, uses_owner_transfer, columns_of, own_config
+from .column_config import Columns, uses_owner_transfer, columns_of, shard_config
 
 ROWS_AT_A_TIME = 8192
 
@@ -179,7 +179,7 @@ def _with_entities(config: TrainConfig, slices: Dict[str, List[_native.HostTable
     relation = slices["relation"][0]
     stores = {"entity": entity, "relation": EmbeddingStore(relation.rows, relation.dim, config.loss.lr, table=relation,
                                                            device=device)}
-    return ColumnTables(table_dims(own_config(config, rank)), stores, slices, _columns(config))
+    return ColumnTables(table_dims(shard_config(config, rank)), stores, slices, _columns(config))
 
 
 def _rounding(config: TrainConfig, rank: int) -> Optional[Rounding]:
@@ -218,7 +218,7 @@ def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entit
         for rank, table in enumerate(slices[name]):
             starts[name].fill(table, split.dim, split.ranges(rank))
     table = slices["entity"][0]
-    flushing = entity_flushing(own_config(config), table.rows, table.dim)
+    flushing = entity_flushing(shard_config(config), table.rows, table.dim)
     if flushing is not None:
         flushing = replace(flushing, ranks=config.device.ranks, same_steps=True, owner_transfer=carried)
     entity = EmbeddingStore(table.rows, table.dim, config.loss.lr, table=table, hot_rows=[hot_entities], device=device,

@@ -1,4 +1,4 @@
-"""How much ranks by columns exchange in a step."""
+"""How much ranks sharded by columns exchange in a step."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def check_machines(config: TrainConfig) -> None:
         (device.partition not in (None, *OWNED_PARTITIONS), "--partition",
          f"over machines it is hash or range, and not {device.partition}"),
         (device.rel_part, "--rel_part", "over machines triples are divided by their heads; leave it out"),
-        (device.parallel == "dims", "--parallel", "machines share out rows; leave --parallel dims out"),
+        (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out"),
     ):
         if wrong:

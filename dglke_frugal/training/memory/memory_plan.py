@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...store.row_bytes import FLOAT, row_bytes
-from ..columns.column_config import uses_owner_transfer, own_config
+from ..columns.column_config import uses_owner_transfer, shard_config
 from ..folder.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
@@ -142,7 +142,7 @@ def entity_row_bytes(config: TrainConfig) -> int:
 
 def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
-    ranks, own = config.device.ranks, own_config(config)
+    ranks, own = config.device.ranks, shard_config(config)
     parts = _parts_of(own, graph)
     dims = table_dims(config)
     if uses_owner_transfer(config, graph.entities):
@@ -170,7 +170,7 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
 
 def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     """graph: with as many relations as their table has rows."""
-    if config.device.parallel == "dims" and config.device.ranks > 1:
+    if config.device.parallel == "columns" and config.device.ranks > 1:
         return _column_parts(config, graph)
     model = find_model(config.model.model_name)
     dims = table_dims(config)

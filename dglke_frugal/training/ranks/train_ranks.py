@@ -59,7 +59,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
 
 def run_classes(config: TrainConfig):
     """The runs of rank 0 and of the others."""
-    if config.device.parallel != "dims":
+    if config.device.parallel != "columns":
         return LeaderRun, FollowerRun
     from ..columns.column_run import ColumnFollowerRun, ColumnLeaderRun  # here, because it takes torch's import time
 

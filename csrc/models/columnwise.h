@@ -2,7 +2,7 @@
 // relation; one of the leaves' gradients takes that of the positive's rows and of the query's gradient, and one factor
 // that all columns share.
 //
-// Such a program derives from ByColumns<Program>, which makes rows of
+// Such a program derives from Columnwise<Program>, which makes rows of
 //   query(fixed, relation, corrupt_head)
 //   factor(memo, score_gradient)
 //   gradient(x, query_gradient, factor, corrupt_head): SideColumns, as x.
@@ -21,7 +21,7 @@ struct SideColumns {
 };
 
 template <typename Program>
-struct ByColumns {
+struct Columnwise {
   FRUGAL_DEVICE static void write_query(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     const Sides side(x, corrupt_head);
     for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
@@ -44,6 +44,6 @@ struct ByColumns {
 };
 
 template <typename Program>
-concept IsByColumns = __is_base_of(ByColumns<Program>, Program);
+concept IsColumnwise = __is_base_of(Columnwise<Program>, Program);
 
 }  // namespace frugal::FRUGAL_ISA
