@@ -184,7 +184,7 @@ def several_gpus(results: Results) -> str:
         ("20 M entities, TransE_l2, 5 % cached", "20m", "large", "one",
          ["columns_default", "columns", "columns_whole"]),
         ("the same, `--row_dtype fp16`", "20m_fp16", "large", "one_fp16", ["columns_fp16_default", "columns_fp16"]),
-        ("20 M entities, `--peer off`, by rows", "20m_rows", "large", "one",
+        ("20 M entities, `--peer off`, data parallel", "20m_rows", "large", "one",
          ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"]),
     ):
         cells = [what]
@@ -210,7 +210,7 @@ def flushing(results: Results) -> str:
     two = best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2")
     sync = best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2")
     steps = [rate / 1024 if rate else None for rate in (two, sync)]
-    rows.append(["two GPUs by rows, `--peer off`, 20 M entities", results.machine("ranks-2gpus"),
+    rows.append(["two data-parallel GPUs, `--peer off`, 20 M entities", results.machine("ranks-2gpus"),
                  "stores from the GPU", *(significant(rate and round(rate), 4) for rate in steps), over(two, sync)])
     return table(["workers", "machine", "way", "P2F, steps/s of all", "`--flush sync`", "ratio"], rows)
 
@@ -229,7 +229,8 @@ def flushing_sentence(results: Results) -> str:
     else:
         rates = f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as"
     return (f"Measured: two to four processes on {results.machine('ranks-cpu')} are with flush threads {rates} with\n"
-            "`--flush sync`, which writes all rows back in each step. Two GPUs by rows that write rows themselves make "
+            "`--flush sync`, which writes all rows back in each step. Two data-parallel GPUs that write rows "
+            "themselves make "
             f"{gpus.rstrip('x')} times the\nsteps of `--flush sync`; the cache settings differ, too: P2F ran there "
             "without a cache, its default, and sync behind a\ncache of 5 %.\n")
 

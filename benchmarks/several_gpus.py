@@ -4,19 +4,21 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several sharded by columns behind
-5 %, without any cache (_uncached), on the devices, and with --peer off; and by rows behind 5 %, with flush threads
-(--flush p2f), with --flush sync, with --peer off, and with GPUs that meet (the default), behind 5 % and without a
-cache. Each leg is a whole run of the command; its number is the median over all intervals of its log but the first,
+5 %, without any cache (_uncached), on the devices, and with --peer off; and data parallel behind 5 %, with flush
+threads (--flush p2f), with --flush sync, with --peer off, and with GPUs that meet (the default), behind 5 % and without
+a cache. Each leg is a whole run of the command; its number is the median over all intervals of its log but the first,
 added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
 
-fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
-there, and RESCAL and TransR, which several GPUs train by rows. large: N entities (20 million) by 400 behind a cache of
-5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the legs by rows there.
+fb15k, and rows for the data-parallel legs there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and
+RotatE there, and RESCAL and TransR, which several GPUs train data parallel. large: N entities (20 million) by 400
+behind a cache of 5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the
+data-parallel legs there.
 shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %;
 _no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also
 [two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the
-large table gains GPUs that share columns, by their number. By rows on the large table, of two GPUs without peer access:
+large table gains GPUs that share columns, by their number. Data parallel on the large table, of two GPUs without peer
+access:
 [p2f_over_sync_two_gpus], the best of the ways to run P2F over sync, and [stall_share_two_gpus], the share of its
 time that a rank's host waits for rows in that one.
 """
@@ -52,7 +54,7 @@ UNCACHED = ["--cache_ratio", "0"]
 OVER_THE_BUS = {"": [], "_no_peer": ["--peer", "off"], "_uncached": UNCACHED}
 STAGED = [*CACHED, "--flush", "p2f"]
 SYNC = [*CACHED, "--flush", "sync"]
-BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
+DATA_PARALLEL = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
            "rows_sync_no_peer": [*SYNC, "--peer", "off"],
            "rows_meet": CACHED, "rows_meet_uncached": UNCACHED,
            "rows_meet_no_peer": [*CACHED, "--peer", "off"],
@@ -120,8 +122,8 @@ COMPARED = [
     ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
     ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
     ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
-    ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
-    ("20m_rows", "large", tuple(BY_ROWS), ("one",)),
+    ("fb15k_rows", "fb15k", tuple(DATA_PARALLEL), tuple(ONE)),
+    ("20m_rows", "large", tuple(DATA_PARALLEL), ("one",)),
     ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
     ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
@@ -193,9 +195,9 @@ class Legs:
         return found
 
 
-def by_rows(legs, part, graph, counts):
-    """The legs by rows, on the graph that these flags name."""
-    for count, (name, flags) in itertools.product(counts, BY_ROWS.items()):
+def data_parallel(legs, part, graph, counts):
+    """The data-parallel legs, on the graph that these flags name."""
+    for count, (name, flags) in itertools.product(counts, DATA_PARALLEL.items()):
         legs.leg(part, name, [*graph, "--parallel", "rows", "--flush_threads", "8", *flags], steps=2500, count=count)
 
 
@@ -220,13 +222,13 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("
             for count, (name, flags) in itertools.product(counts, SEVERAL.items()):
                 legs.leg("fb15k", name, [*graph, *flags], count=count)
         if "rows" in parts:
-            by_rows(legs, "fb15k", graph, counts)
+            data_parallel(legs, "fb15k", graph, counts)
         if large_parts:
             made.join()
             large_graph = ["--dataset", "Freebase", "--data_path", folder]
         if "large_rows" in parts:
             legs.leg("large", "one", [*large_graph, *CACHED], steps=5000)
-            by_rows(legs, "large", large_graph, counts)
+            data_parallel(legs, "large", large_graph, counts)
         if "large" in parts:
             for suffix, element in (("", "fp32"), ("_fp16", "fp16")):
                 flags = [*large_graph, *CACHED, "--row_dtype", element]

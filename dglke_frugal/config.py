@@ -36,8 +36,8 @@ LABELS = ("1vsall", "kvsall")
 SUBSAMPLINGS = ("none", "base", "uniq", "bernoulli")
 TRACKERS = ("tensorboard", "wandb", "mlflow", "csv")
 REPORTS = ("live", "end")
-# Where auto has nothing to go by: ranks by rows without in-step synchronisation, a GPU whose memory is not known, and
-# the CPU.
+# Where auto has nothing to go by: data-parallel ranks without in-step synchronisation, a GPU whose memory is not known,
+# and the CPU.
 DEFAULT_CACHE_RATIO = 0.05
 
 
@@ -48,7 +48,7 @@ def _on_gpu(config: TrainConfig) -> bool:
     return config.device.gpu[0] >= 0
 
 
-def _ranks_by_rows(config: TrainConfig) -> bool:
+def _is_data_parallel(config: TrainConfig) -> bool:
     return config.device.ranks > 1 and config.device.parallel != "columns"
 
 
@@ -84,7 +84,7 @@ _RANKING_SAMPLES = When("it is of candidates that are drawn, and this run draws 
                         lambda config: _RANKING.holds(config) and config.evaluation.neg_sample_size_eval > 0)
 _GPU = When("it is of GPUs, and this run is on the CPU", _on_gpu)
 _PROCESSES = When("it is of several processes, and this run has one", lambda config: config.device.ranks > 1)
-_PROCESSES_BY_ROWS = When("it is of several processes that train by rows, and this run has none", _ranks_by_rows)
+_DATA_PARALLEL = When("it is of several data-parallel processes, and this run has none", _is_data_parallel)
 _GPUS = When("it is of several GPUs, and this run has none or one",
              lambda config: config.device.ranks > 1 and _on_gpu(config))
 _CACHE = When("rows are updated where they lie, and nothing is cached or flushed", lambda config: config.uses_engine)
@@ -328,14 +328,14 @@ class DeviceConfig:
         False, "accepted, no effect: rows that do not fit the GPU are on the host in any case", changes=NEVER,
         used=When("rows that do not fit the GPU are on the host in any case", lambda config: False), of_dglke=True,
         level="rare")
-    rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_PROCESSES_BY_ROWS,
+    rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_DATA_PARALLEL,
                             of_dglke=True)
     partition: Optional[str] = option(
         None, "how edges are divided over processes; hash, range: by heads", changes=ALWAYS,
-        used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random; machines: hash")
+        used=_DATA_PARALLEL, choices=PARTITIONS, default_words="random; machines: hash")
     negatives: Optional[str] = option(
         None, "negatives are a process's own entities, or all",
-        changes=Change("yes", lambda config, value: config.device.negative_source), used=_PROCESSES_BY_ROWS,
+        changes=Change("yes", lambda config, value: config.device.negative_source), used=_DATA_PARALLEL,
         choices=NEGATIVES, default_words="local with --partition hash, range")
     parallel: str = option(AUTO, "rows: each worker has its own batches; columns: its share of each row's columns",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
@@ -431,7 +431,7 @@ class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
     cache_size (bytes) overrides cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
-    sharded by columns, no row for several by rows that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
+    sharded by columns, no row for data-parallel ranks that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
     (resolve.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
     p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
@@ -504,21 +504,21 @@ class TrainConfig:
         """One of FLUSH_MODES: --flush, or what auto stands for where the table does not lie on a GPU as a whole.
 
         Processes that leave the CPU no core for flush threads flush in each step, which was up to 5 % faster where it
-        was measured (docs/p2f.md). GPUs by rows that round halves share rows through flush threads.
+        was measured (docs/p2f.md). data-parallel GPUs that round halves share rows through flush threads.
         """
         device = self.device
         if self.store.flush != AUTO or self.computes_on_device:
             return "none" if self.computes_on_device else self.store.flush
         if _on_gpu(self):
-            return "p2f" if _ranks_by_rows(self) and self.model.in_halves else "direct"
+            return "p2f" if _is_data_parallel(self) and self.model.in_halves else "direct"
         crowded = device.ranks >= len(os.sched_getaffinity(0))
         return "none" if device.ranks == 1 else "sync" if crowded else "p2f"
 
     @property
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated where they lie, in the host table
-        or a GPU's. Several ranks by rows always have an engine (ranks/rank_tables.py)."""
-        return self.flush != "none" or _ranks_by_rows(self)
+        or a GPU's. Several data-parallel ranks always have an engine (ranks/rank_tables.py)."""
+        return self.flush != "none" or _is_data_parallel(self)
 
     @property
     def weights_per_triple(self) -> int:
@@ -534,9 +534,9 @@ class TrainConfig:
 
     @property
     def in_step_sync(self) -> bool:
-        """Whether the GPUs of ranks that train by rows synchronise in each step, so that none waits for flush
+        """Whether the GPUs of data-parallel ranks synchronise in each step, so that none waits for flush
         threads."""
-        return _ranks_by_rows(self) and self.flush == "direct"
+        return _is_data_parallel(self) and self.flush == "direct"
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":

@@ -108,7 +108,7 @@ def resolve_workers(config: TrainConfig) -> Tuple[TrainConfig, Reasons]:
         config = replace(config, device=replace(device, parallel=chosen, rel_part=rel_part))
     if config.store.flush == "direct" and config.in_step_sync and config.model.in_halves:
         raise InputError(f"--flush direct does not go with --row_dtype {config.model.row_dtype} on several GPUs that "
-                         "train by rows; use --flush p2f")
+                         "train data parallel; use --flush p2f")
     return config, reasons
 
 
@@ -191,7 +191,7 @@ def _with_cache(config: TrainConfig, graph: GraphSize) -> Tuple[TrainConfig, Dic
 
 
 def _room(config: TrainConfig) -> Optional[int]:
-    """Bytes of a GPU for the run; None where there is none, where it is not known, and with ranks by rows."""
+    """Bytes of a GPU for the run; None where there is none, where it is not known, and with data-parallel ranks."""
     alone_or_columns = config.device.ranks == 1 or _by_columns(config)
     free = available_memory.device_bytes(config.device.gpu[0]) if config.uses_engine and alone_or_columns else None
     ranked = config.evaluation.valid or config.evaluation.test
@@ -204,7 +204,7 @@ def _why_flush(config: TrainConfig) -> str:
         return "each step updates rows where they lie"
     if config.device.gpu[0] >= 0:
         return ("the GPU stores new values itself, beside the next steps" if config.flush == "direct" else
-                f"GPUs by rows share rows in {config.model.row_dtype} through flush threads")
+                f"data-parallel GPUs share rows in {config.model.row_dtype} through flush threads")
     return {"none": "one process on the CPU updates rows where they lie",
             "sync": f"{processes} processes leave no core to flush on in the background",
             "p2f": f"there is a core to flush on beside {processes} processes"}[config.flush]
@@ -213,7 +213,7 @@ def _why_flush(config: TrainConfig) -> str:
 def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[Dict[str, Any], str]:
     """(options of the store, why)."""
     if config.in_step_sync:
-        return {"cache_ratio": 0.0}, "GPUs by rows hand rows on in each step, and cache none"
+        return {"cache_ratio": 0.0}, "data-parallel GPUs hand rows on in each step, and cache none"
     if room is None:
         unknown = config.device.gpu[0] >= 0 and config.device.ranks == 1
         return {"cache_ratio": DEFAULT_CACHE_RATIO}, (

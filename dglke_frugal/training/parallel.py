@@ -1,4 +1,4 @@
-"""What is known of how several ranks share the work: by rows, or sharded by columns (docs/gpus.md)."""
+"""What is known of how several ranks share the work: data parallel, or sharded by columns (docs/gpus.md)."""
 
 from __future__ import annotations
 

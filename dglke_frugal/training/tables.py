@@ -36,7 +36,7 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
 
 
 def rank_flushing(config: TrainConfig, n_entities: int, dim: int) -> FlushConfig:
-    """The same of several ranks by rows, which always have an engine."""
+    """The same of several data-parallel ranks, which always have an engine."""
     store, ranks, gradients = config.store, config.device.ranks, 3 * config.batch.most_edges  # heads, tails, negatives
     rows, of_row = min(n_entities, gradients), row_bytes(dim, config.model.row_dtype)
     slots = 0 if config.flush == "none" else store.cache_slots(n_entities, of_row)

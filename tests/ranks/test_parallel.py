@@ -65,7 +65,7 @@ def test_gpus_write_rows_back_themselves_whatever_the_cores(monkeypatch, given, 
 
 @pytest.mark.parametrize("given, sentence", [
     ({"gpu": [0, 1], "parallel": "rows", "row_dtype": "fp16", "flush": "direct"},
-     "--flush direct does not go with --row_dtype fp16 on several GPUs that train by rows; use --flush p2f"),
+     "--flush direct does not go with --row_dtype fp16 on several GPUs that train data parallel; use --flush p2f"),
     *(({"gpu": [0, 1], "parallel": "columns", "flush": flush},
        f"--parallel columns has nothing for flush threads to do: leave --flush {flush} out; or use --parallel rows")
       for flush in ("p2f", "sync"))], ids=str)

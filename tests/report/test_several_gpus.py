@@ -29,7 +29,7 @@ def test_what_a_cache_gains_is_over_none_and_by_the_number_of_gpus():
     assert ratios(report, [2, 4])["cache_over_none"] == {"2": 1.5, "4": None}
 
 
-def test_what_p2f_gains_by_rows_and_what_it_waits_for():
+def test_what_p2f_gains_data_parallel_and_what_it_waits_for():
     report = {"large": {"one": leg(4.0), "rows_meet_no_peer_2": {**leg(5.0), "stall_share": 0.25},
                         "rows_no_peer_2": leg(4.0), "rows_sync_no_peer_2": leg(2.5)}}
     found = ratios(report, [2])

@@ -51,7 +51,7 @@ def test_where_nothing_fits_nothing_is_cached_and_the_plan_says_so(monkeypatch):
 def test_gpus_by_rows_that_synchronise_in_each_step_cache_none(monkeypatch):
     plan = chosen(monkeypatch, 80 << 30, gpu=[0, 1], parallel="rows")
     assert plan.config.uses_engine and plan.cached_rows == 0
-    assert plan.log_lines()[-1].startswith("cache 0 of 1000000 entity rows: GPUs by rows")
+    assert plan.log_lines()[-1].startswith("cache 0 of 1000000 entity rows: data-parallel GPUs")
 
 
 @pytest.mark.parametrize("flags", [{"gpu": [-1], "flush": "p2f"}, {"gpu": [0, 1], "flush": "p2f"},

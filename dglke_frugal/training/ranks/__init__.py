@@ -1,1 +1,1 @@
-"""Training by rows in several processes. See docs/exactness.md."""
+"""Data-parallel training (by rows) in several processes. See docs/exactness.md."""
