@@ -21,9 +21,9 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
   if (count % 4 != 0 || count > exchange.host().floats().squares)
     throw std::invalid_argument("mean squares are exchanged four at a time, as many as the exchange has room for");
   const nb::gil_scoped_release release;
-  if (means.device_type() != nb::device::cuda::value) return exchange.host().average(means.data(), count);
+  if (means.device_type() != nb::device::cuda::value) return exchange.host().all_reduce_mean(means.data(), count);
   if (exchange.device().near) throw std::logic_error("near ranks only synchronise over mean squares");
-  cuda::average(exchange.device(), count, means.data(), stream);
+  cuda::all_reduce_mean(exchange.device(), count, means.data(), stream);
 }
 
 // See exchange/gather_arrays.h.

@@ -27,11 +27,11 @@ class Exchange final : public ColumnRanks {
 
   // On the CPU.
   Share share(std::int64_t positives) const override { return share_of(positives, host_.rank(), host_.ranks()); }
-  void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
-    host_.add_shares(values, positives, width, common);
+  void reduce_scatter(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
+    host_.reduce_scatter(values, positives, width, common);
   }
-  void gather_shares(float* records, std::int64_t positives, std::int64_t width) override {
-    host_.gather_shares(records, positives, width);
+  void all_gather(float* records, std::int64_t positives, std::int64_t width) override {
+    host_.all_gather(records, positives, width);
   }
 
  private:

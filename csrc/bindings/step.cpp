@@ -59,7 +59,7 @@ RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, 
 class CalledRanks final : public ColumnRanks {
  public:
   explicit CalledRanks(const std::optional<nb::callable>& add) : add_(add) {}
-  void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
+  void reduce_scatter(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
     const auto count = static_cast<std::size_t>(positives * width + common);
     (*add_)(nb::ndarray<nb::numpy, float, nb::ndim<1>>(values, {count}, nb::capsule(values, [](void*) noexcept {})));
   }

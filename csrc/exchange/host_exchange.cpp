@@ -90,7 +90,7 @@ void HostExchange::add_parts(ExchangeRegion region, std::int64_t first, std::int
   }
 }
 
-void HostExchange::add_shares(float* values, std::int64_t rows, std::int64_t width, std::int64_t common) {
+void HostExchange::reduce_scatter(float* values, std::int64_t rows, std::int64_t width, std::int64_t common) {
   const Share own = share_of(rows, rank_, ranks_);
   const std::int64_t count = rows * width + common;
   check(count, floats_.scores);
@@ -100,7 +100,7 @@ void HostExchange::add_shares(float* values, std::int64_t rows, std::int64_t wid
   add_parts(ExchangeRegion::kScores, rows * width, common, values + rows * width);
 }
 
-void HostExchange::gather_shares(float* records, std::int64_t rows, std::int64_t width) {
+void HostExchange::all_gather(float* records, std::int64_t rows, std::int64_t width) {
   const Share own = share_of(rows, rank_, ranks_);
   check(rows * width, floats_.weights);
   float* const shared = part(ExchangeRegion::kWeights, rank_);
@@ -110,7 +110,7 @@ void HostExchange::gather_shares(float* records, std::int64_t rows, std::int64_t
   std::copy(shared + own.end * width, shared + rows * width, records + own.end * width);
 }
 
-void HostExchange::average(float* values, std::int64_t count) {
+void HostExchange::all_reduce_mean(float* values, std::int64_t count) {
   check(count, floats_.squares);
   std::copy_n(values, count, part(ExchangeRegion::kSquares, rank_));
   if (!barrier(ExchangeRegion::kSquares)) return;

@@ -78,11 +78,11 @@ class HostExchange {
   //
   // values: `rows` records of `width` floats, then `common` floats. The records of this rank's share and the common
   // floats become sums over ranks.
-  void add_shares(float* values, std::int64_t rows, std::int64_t width, std::int64_t common);
+  void reduce_scatter(float* values, std::int64_t rows, std::int64_t width, std::int64_t common);
   // records: as many of `width` floats, of which this rank has made its share; gets the others'.
-  void gather_shares(float* records, std::int64_t rows, std::int64_t width);
+  void all_gather(float* records, std::int64_t rows, std::int64_t width);
   // values[i] = (sum over ranks of values[i]) / ranks.
-  void average(float* values, std::int64_t count);
+  void all_reduce_mean(float* values, std::int64_t count);
 
   // Barriers, other than a step's collectives: kScores and kSquares take turns. A rank writes into next_part and says
   // with post that it has; await returns when all have, false if somebody has failed; then part_of is any rank's part.

@@ -85,9 +85,9 @@ class ColumnRanks {
   virtual Share share(std::int64_t positives) const { return {0, positives}; }
   // values: a record of `width` raw scores for each positive, then `common` ones. The records of this rank's share and
   // the common ones become sums over all columns.
-  virtual void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) = 0;
+  virtual void reduce_scatter(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) = 0;
   // records: of `width` floats for each positive; this rank has made those of its share, and gets the others.
-  virtual void gather_shares(float*, std::int64_t /*positives*/, std::int64_t /*width*/) {}
+  virtual void all_gather(float*, std::int64_t /*positives*/, std::int64_t /*width*/) {}
 };
 
 // Computes a step's gradients; reads the rows' sources and writes no row.

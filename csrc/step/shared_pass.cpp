@@ -180,7 +180,7 @@ class SharedPass final : public GradientPass {
       record[columns] = positive_score_[edge], record[columns + 1] = query_square_[edge];
     }
     std::copy_n(negative_square_.data(), common, &values[s.positives * width]);
-    ranks.add_shares(values.data(), s.positives, width, common);
+    ranks.reduce_scatter(values.data(), s.positives, width, common);
     const Share own = ranks.share(s.positives);
     for (std::int64_t edge = own.first; edge < own.end; ++edge) {
       const float* const record = &values[edge * width];
@@ -203,7 +203,7 @@ class SharedPass final : public GradientPass {
       record[columns + 2] = static_cast<float>(out.positive_loss[edge]);
       record[columns + 3] = static_cast<float>(out.negative_loss[edge]);
     }
-    ranks.gather_shares(records.data(), s.positives, width);
+    ranks.all_gather(records.data(), s.positives, width);
     for (std::int64_t edge = 0; edge < s.positives; ++edge) {
       const float* const record = &records[edge * width];
       std::copy_n(record, columns, weight_[edge]);

@@ -28,7 +28,7 @@ __device__ bool send(const DeviceExchange& x, std::int64_t words) {
 
 // All blocks must have room on the device at once.
 __global__ void __launch_bounds__(kThreads)
-    average_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words, float4* to) {
+    all_reduce_mean_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words, float4* to) {
   if (!barrier(x, send(x, words))) words = 0;
   const auto divisor = static_cast<float>(x.ranks);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
@@ -58,9 +58,9 @@ void barrier(const DeviceExchange& exchange, std::uintptr_t stream) {
   cuda_check(cudaGetLastError(), "launching a collective of devices");
 }
 
-void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream) {
+void all_reduce_mean(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream) {
   const std::int64_t words = count / 4;
-  average_kernel<<<blocks_of(words), kThreads, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
+  all_reduce_mean_kernel<<<blocks_of(words), kThreads, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
       exchange, words, reinterpret_cast<float4*>(to));
   cuda_check(cudaGetLastError(), "launching an exchange of mean squares");
 }

@@ -52,6 +52,6 @@ void barrier(const DeviceExchange& exchange, std::uintptr_t stream);
 // for i < count, a multiple of 4. This rank's have been written to squares.own by earlier work on the stream. Near
 // ranks write to the mirrors, too, only call `barrier`, and whoever reads all parts takes the means
 // (EntryGradients::square).
-void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream);
+void all_reduce_mean(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

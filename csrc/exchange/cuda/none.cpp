@@ -9,7 +9,7 @@ bool reach_each_other(int, int) { return false; }
 
 void barrier(const DeviceExchange&, std::uintptr_t) { refuse_cuda(); }
 
-void average(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) { refuse_cuda(); }
+void all_reduce_mean(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) { refuse_cuda(); }
 
 void put_arrays(const DeviceExchange&, std::span<const GatheredArray>, std::uintptr_t) { refuse_cuda(); }
 

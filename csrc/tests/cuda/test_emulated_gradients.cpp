@@ -230,7 +230,7 @@ class KnownSums final : public ColumnRanks {
   std::vector<std::vector<float>> parts;
   std::vector<float> sums;  // empty: a part is added to the list
 
-  void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
+  void reduce_scatter(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
     const std::int64_t count = positives * width + common;
     if (sums.empty()) return parts.emplace_back(values, values + count), void();
     std::copy(sums.begin(), sums.end(), values);

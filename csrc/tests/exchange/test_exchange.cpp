@@ -47,7 +47,7 @@ class Steps {
     for (int step = 0; step < steps; ++step) {
       const Share own = share_of(kRows, exchange_.rank(), exchange_.ranks());
       std::vector<float> scores = own_values(kFloats.scores);
-      exchange_.add_shares(scores.data(), kRows, kScores, kCommon);
+      exchange_.reduce_scatter(scores.data(), kRows, kScores, kCommon);
       for (std::int64_t i = own.first * kScores; i < own.end * kScores; ++i) expect(scores[i], sum(i));
       for (std::int64_t i = kRows * kScores; i < kFloats.scores; ++i) expect(scores[i], sum(i));
 
@@ -61,12 +61,12 @@ class Steps {
         }
       }
       next();
-      exchange_.gather_shares(weights.data(), kRows, kWeights);
+      exchange_.all_gather(weights.data(), kRows, kWeights);
       for (std::int64_t i = 0; i < kFloats.weights; ++i) expect(weights[i], expected[i]);
 
       next();
       std::vector<float> squares = own_values(kSquares);
-      exchange_.average(squares.data(), kSquares);
+      exchange_.all_reduce_mean(squares.data(), kSquares);
       for (std::int64_t i = 0; i < kSquares; ++i) expect(squares[i], sum(i) / static_cast<float>(exchange_.ranks()));
       ++collective_;
     }
@@ -162,16 +162,16 @@ TEST(Exchange, NobodyWaitsForARankThatHasFailed) {
     EXPECT_EQ(exchange.sentence(), "");
     std::thread fails([&] {
       std::vector<float> scores(kFloats.scores);
-      if (at_weights) other.add_shares(scores.data(), kRows, kScores, kCommon);
+      if (at_weights) other.reduce_scatter(scores.data(), kRows, kScores, kCommon);
       std::this_thread::sleep_for(5ms);
       other.fail("Rank 1 is out of paper.");
       other.fail("Nobody hears this.");
     });
     std::vector<float> scores(kFloats.scores), weights(kFloats.weights), squares(kSquares);
-    exchange.add_shares(scores.data(), kRows, kScores, kCommon);
-    exchange.gather_shares(weights.data(), kRows, kWeights);
+    exchange.reduce_scatter(scores.data(), kRows, kScores, kCommon);
+    exchange.all_gather(weights.data(), kRows, kWeights);
     EXPECT_EQ(exchange.sentence(), "Rank 1 is out of paper.");
-    exchange.average(squares.data(), kSquares);
+    exchange.all_reduce_mean(squares.data(), kSquares);
     fails.join();
   }
 }
@@ -185,9 +185,9 @@ TEST(Exchange, SizesThatDoNotFitAreRefused) {
   EXPECT_THROW(HostExchange(segment.data() + 4, segment.bytes(), 0, 2, kFloats), std::invalid_argument);
   HostExchange exchange = segment.exchange(0);
   std::vector<float> values(1000);
-  EXPECT_THROW(exchange.add_shares(values.data(), 10, 100, 0), std::invalid_argument);
-  EXPECT_THROW(exchange.gather_shares(values.data(), 10, 100), std::invalid_argument);
-  EXPECT_THROW(exchange.average(values.data(), 1000), std::invalid_argument);
+  EXPECT_THROW(exchange.reduce_scatter(values.data(), 10, 100, 0), std::invalid_argument);
+  EXPECT_THROW(exchange.all_gather(values.data(), 10, 100), std::invalid_argument);
+  EXPECT_THROW(exchange.all_reduce_mean(values.data(), 1000), std::invalid_argument);
 }
 
 }  // namespace
