@@ -84,7 +84,7 @@ void EngineClient::register_step(std::int64_t step, std::span<const std::int64_t
   if (needs_occurrences && std::any_of(occurrences.begin(), occurrences.end(), [](std::int32_t n) { return n < 0; }))
     throw std::invalid_argument("A number of occurrences is negative.");
   // The cell was last used by step - window, which this rank has published and the planner has planned.
-  if (shape.same_steps()) wait_for_peers(step - shape.lookahead);
+  if (shape.same_steps()) wait_for_other_ranks(step - shape.lookahead);
   if (says_rows) {
     segment_->inbox_count(rank_, step) = count;
     if (copies_rows)
@@ -100,7 +100,7 @@ void EngineClient::register_step(std::int64_t step, std::span<const std::int64_t
 }
 
 // Until all ranks have published `steps` steps. A device that does so notifies nobody.
-void EngineClient::wait_for_peers(std::int64_t steps) {
+void EngineClient::wait_for_other_ranks(std::int64_t steps) {
   if (rank_ != 0) return;  // who says which rows are next waits for all
   const auto published = [&] {
     for (int r = 0; r < segment_->shape().ranks; ++r) {
@@ -215,13 +215,13 @@ std::int64_t EngineClient::wait_gate(std::int64_t step) {
   RankArea& area = segment_->rank(rank_);
   if (gate_open(step)) return 0;
   const auto start = Clock::now();
-  const auto peers_finished = [&] {
+  const auto others_finished = [&] {
     for (int r = 0; r < segment_->shape().ranks; ++r)
       if (segment_->rank(r).published.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(step))
         return false;
     return true;
   };
-  if (!segment_->wait(segment_->gate(), [&] { return peers_finished() || gate_open(step); })) check();
+  if (!segment_->wait(segment_->gate(), [&] { return others_finished() || gate_open(step); })) check();
   add(area.peer_wait, nanoseconds_since(start));
   if (!segment_->wait(segment_->gate(), [&] { return gate_open(step); })) check();
   const std::int64_t waited = nanoseconds_since(start);
@@ -235,7 +235,7 @@ void EngineClient::publish(std::int64_t step) {
   FRUGAL_SYNC_POINT("rank:publish", step);
   segment_->rank(rank_).published.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
   segment_->work().notify();
-  segment_->gate().notify();  // for rank 0 in wait_for_peers
+  segment_->gate().notify();  // for rank 0 in wait_for_other_ranks
 }
 
 void EngineClient::note_published(std::int64_t step) {

@@ -132,7 +132,7 @@ class EngineClient {
   struct Executed;
   void check() const;
   void add_buffered(std::vector<CachedRow>& cached) const;
-  void wait_for_peers(std::int64_t steps);
+  void wait_for_other_ranks(std::int64_t steps);
 
   std::shared_ptr<Segment> segment_;
   int rank_;

@@ -164,16 +164,16 @@ def assert_same(arrays, expected):
         np.testing.assert_array_equal(array.view(np.uint32), expected[name].view(np.uint32), err_msg=name)
 
 
-def followers(leader):
-    """Process ids of the ranks that a leader has started, by rank."""
+def workers(parent):
+    """Process ids of the ranks that rank 0 has started, by rank."""
     found = {}
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         try:
             with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as command:
-                parent, words = int(stat.read().rpartition(")")[2].split()[1]), command.read().split("\0")
+                started_by, words = int(stat.read().rpartition(")")[2].split()[1]), command.read().split("\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if parent == leader and any("rank_process" in word for word in words):
+        if started_by == parent and any("rank_process" in word for word in words):
             found[int(words[-2])] = pid
     return found
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ranks.columns_oracle import ColumnsOracle
-from ranks.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, followers, in_floats,
+from ranks.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, workers, in_floats,
                             trained, wait_for)
 from shared_memory import nothing_left
 
@@ -163,7 +163,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_: None))
     run = SimpleNamespace(
         config=TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 12, "gpu": [0, 1], "matmul": "tf32"}),
-        rank=0, device=None, peers=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
+        rank=0, device=None, group=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
     column_run.ColumnRun._connect(run, None)
     assert given["matmul"] == "tf32"
 
@@ -198,7 +198,7 @@ def running(columns):
                                               "--log_interval", 20, *given)
         process = columns.start(arguments, suffering=suffering, first=first)
         wait_for(process, "[proc 1][Train](20/")
-        return process, folder, followers(process.pid)
+        return process, folder, workers(process.pid)
 
     with nothing_left():
         yield start

@@ -16,7 +16,7 @@ from dglke_frugal.training.columns.exchange_size import ExchangeSize
 from dglke_frugal.training.ranks.step_exchange import segment_bytes
 from dglke_frugal.training.columns.column_config import Columns, shard_step
 from dglke_frugal.training.step.device_step import DeviceStep
-from dglke_frugal.training.ranks.peers import RankError
+from dglke_frugal.training.ranks.process_group import RankError
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from devices import CUDA
-from ranks.conftest import Ranks, assert_gone, assert_same, followers, trained, wait_for
+from ranks.conftest import Ranks, assert_gone, assert_same, workers, trained, wait_for
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
@@ -141,7 +141,7 @@ def running(gpu_ranks):
         arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, 0, "--max_step", 1_000_000, "--log_interval", 20, *given)
         process = gpu_ranks.start(arguments, suffering=suffering)
         wait_for(process, "[proc 1][Train](20/")
-        return process, followers(process.pid)
+        return process, workers(process.pid)
 
     with nothing_left():
         yield start

@@ -8,7 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from ranks.conftest import SLOW_FROM_STEP_21, assert_gone, assert_same, followers, trained, wait_for
+from ranks.conftest import SLOW_FROM_STEP_21, assert_gone, assert_same, workers, trained, wait_for
 from shared_memory import nothing_left
 
 from dglke_frugal.training.ranks.launch import OwnProcesses
@@ -28,7 +28,7 @@ def start(ranks, *given, until="[proc 1][Train](20/", **options):
     arguments, folder = ranks.arguments(*given)
     process = ranks.start(arguments, **options)
     wait_for(process, until)
-    return process, folder, followers(process.pid)
+    return process, folder, workers(process.pid)
 
 
 def finish(process, others):
@@ -75,7 +75,7 @@ def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
         arguments, suffering=f"if rank == {thrower} and step == 200: raise RuntimeError('the disk is on fire')"
     )
     wait_for(process, "[proc 2][Train](20/")
-    others = followers(process.pid)
+    others = workers(process.pid)
     output = finish(process, others)
     assert process.returncode == 1
     assert "the disk is on fire" in output.splitlines()[-1]

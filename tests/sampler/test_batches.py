@@ -10,7 +10,7 @@ from scipy import stats
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.ranks.peers import RankError
+from dglke_frugal.training.ranks.process_group import RankError
 from dglke_frugal.training.batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 
 FIELDS = [name for name in dir(_native.Batch) if not name.startswith("_")]

@@ -9,8 +9,8 @@ from ...store.shared_segment import SharedSegment
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
 from ..parallel import known_gain
-from ..ranks.peers import RankError
-from ..ranks.rank_run import FollowerRun, LeaderRun, RankRanker, RankRun
+from ..ranks.process_group import RankError
+from ..ranks.rank_run import WorkerRun, Rank0Run, RankRanker, RankRun
 from ..ranks.step_exchange import StepExchange, segment_bytes
 from ..step.make_step import make_step
 from ..tables import hot_entities
@@ -76,8 +76,8 @@ class ColumnRun(RankRun):
         own = shard_step(step_config(config), ranks)
         exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
         self.tables.exchange = exchange
-        exchange.connect(self.peers, config.device.peer)
-        self.tables.connect(self.peers)
+        exchange.connect(self.group, config.device.peer)
+        self.tables.connect(self.group)
         self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
 
     @property
@@ -93,7 +93,7 @@ class ColumnRun(RankRun):
         self.tables.exchange.close()
 
 
-class ColumnLeaderRun(ColumnRun, LeaderRun):
+class ColumnRank0Run(ColumnRun, Rank0Run):
     """Rank 0."""
 
     def _make_tables(self) -> ColumnTables:
@@ -121,7 +121,7 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 
 
-class ColumnFollowerRun(ColumnRun, FollowerRun):
+class ColumnWorkerRun(ColumnRun, WorkerRun):
     """Another rank than 0."""
 
     def _make_tables(self) -> ColumnTables:
@@ -138,6 +138,6 @@ class ColumnRanker(RankRanker):
     """As several ranks do, on tables that rank 0 puts together."""
 
     def rank(self, mode, triples, tables):
-        with self._run.pause(), tables.copied(self._run.peers) as copied:
+        with self._run.pause(), tables.copied(self._run.group) as copied:
             return super().rank(mode, triples, copied)
 

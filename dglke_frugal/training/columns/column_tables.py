@@ -22,7 +22,7 @@ from ...store.owner_transfer_rows import OwnerTransferRows
 from ...store.embedding_store import read_rows
 from ...store.flush_config import StoreAddress
 from ...store.half_embeddings import Rounding, embeddings_of, stored_embeddings
-from ..ranks.peers import Peers
+from ..ranks.process_group import ProcessGroup
 from ..ranks.rank_tables import RankTables
 from ..ranks.step_exchange import StepExchange, agree
 from ..start_values import start_values, table_dims
@@ -98,14 +98,14 @@ class ColumnTables(RankTables):
         self.slices, self._columns = slices, columns
         self.exchange: Optional[StepExchange] = None
 
-    def connect(self, peers: Peers) -> None:
+    def connect(self, group: ProcessGroup) -> None:
         """Collective, before the first step, when the exchange is connected. Raises InputError."""
         rows, exchange = self.entity.steps, self.exchange
         if not isinstance(rows, OwnerTransferRows):
             return
         if not exchange.reaches:
             raise InputError("these GPUs do not open each other's memory, although they reach it; use --peer off")
-        rows.connect(exchange.native, agree(peers, rows.handle))
+        rows.connect(exchange.native, agree(group, rows.handle))
 
     def drain(self) -> None:
         super().drain()
@@ -147,12 +147,12 @@ class ColumnTables(RankTables):
                 table.state[:] = 0
 
     @contextlib.contextmanager
-    def copied(self, peers: Peers) -> Iterator[CopiedTables]:
+    def copied(self, group: ProcessGroup) -> Iterator[CopiedTables]:
         """In a pause of all ranks: whole tables for all of them, which rank 0 puts together."""
         dims = {name: columns.dim for name, columns in self._columns.items()}
         of_rank = {name: tables[0] for name, tables in self.slices.items()}
-        if peers.rank:
-            paths = peers.barrier()
+        if group.rank:
+            paths = group.barrier()
             tables = {name: _native.HostTable(paths[name], own.rows, dims[name], element=own.element)
                       for name, own in of_rank.items()}
         else:
@@ -162,7 +162,7 @@ class ColumnTables(RankTables):
                 for begin in range(0, len(whole), ROWS_AT_A_TIME):
                     part = slice(begin, min(len(whole), begin + ROWS_AT_A_TIME))
                     copy[part] = whole[part]
-            peers.barrier({name: table.path for name, table in tables.items()})
+            group.barrier({name: table.path for name, table in tables.items()})
         yield CopiedTables(tables)
 
 

@@ -14,7 +14,7 @@ from ...config import TrainConfig
 from ...errors import InputError
 from ..available_threads import torchrun_number
 from ..rank_child import RankChild
-from .peers import Leader, RankError
+from .process_group import Rank0, RankError
 
 CONNECT_SECONDS = 60.0
 
@@ -26,7 +26,7 @@ class OwnProcesses:
         self.rank, self.ranks = 0, ranks
         self._children: Dict[int, RankChild] = {}
 
-    def start(self) -> Leader:
+    def start(self) -> Rank0:
         """Start the other ranks: all of them or none."""
         connections: Dict[int, Connection] = {}
         try:
@@ -39,7 +39,7 @@ class OwnProcesses:
                 child.process.kill()
                 child.process.wait()
             raise
-        return Leader(connections, [child.process for child in self._children.values()])
+        return Rank0(connections, [child.process for child in self._children.values()])
 
     def explain(self, sentence: str) -> str:
         """A sentence that says that a rank has ended, with how it ended and what it said last."""
@@ -76,7 +76,7 @@ class TorchrunProcesses:
                 ) from error
             self._socket.listen(self.ranks)
 
-    def start(self) -> Leader:
+    def start(self) -> Rank0:
         """Rank 0: wait for the others."""
         connections: Dict[int, Connection] = {}
         self._socket.settimeout(CONNECT_SECONDS)
@@ -93,7 +93,7 @@ class TorchrunProcesses:
             accepted.setblocking(True)
             connection = Connection(accepted.detach())
             connections[int(connection.recv_bytes())] = connection
-        return Leader(connections)
+        return Rank0(connections)
 
     def explain(self, sentence: str) -> str:
         """The sentence: how other ranks end is torchrun's to say."""

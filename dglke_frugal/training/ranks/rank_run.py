@@ -26,7 +26,7 @@ from ..log.tracker import MakeTracker, Trackers
 from ..ranker import Ranker
 from ..run_training import open_device
 from ..training_run import TrainingRun
-from .peers import Follower, Leader, Peers, RankError
+from .process_group import Worker, Rank0, ProcessGroup, RankError
 from .rank_report import RankReport
 from .rank_tables import RankTables, RowTables, attach_tables, host_tables
 
@@ -39,10 +39,10 @@ class RankRun(TrainingRun):
     """One rank's part in a run.
 
     Everything that is not a step happens in a pause: all ranks stand between the same two steps, the tables are
-    drained, and nobody goes on before the leader does.
+    drained, and nobody goes on before rank 0 does.
     """
 
-    peers: Peers
+    group: ProcessGroup
     tables: RankTables
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device,
@@ -75,7 +75,7 @@ class RankRun(TrainingRun):
 
     def _join(self) -> None:
         """What all ranks do together once they are there."""
-        self.tables.connect(self.peers, self.config.device.peer)
+        self.tables.connect(self.group, self.config.device.peer)
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -84,11 +84,11 @@ class RankRun(TrainingRun):
             yield
             return
         self.tables.drain()
-        self.peers.barrier()
+        self.group.barrier()
         self.tables.still = True
         yield
         self.tables.still = False
-        self.summary["stopped_early"] = self.peers.barrier(self.summary["stopped_early"])
+        self.summary["stopped_early"] = self.group.barrier(self.summary["stopped_early"])
 
     def checkpoint(self) -> None:
         with self.pause():
@@ -109,33 +109,33 @@ class RankRun(TrainingRun):
         training = self.summary["training"]
         report = RankReport.of(self.rank, training["steps"], training["seconds"], own, self.tables.stores)
         self.tables.drain()
-        gathered = self.peers.gather(json.dumps(asdict(report)).encode())
+        gathered = self.group.gather(json.dumps(asdict(report)).encode())
         if gathered is not None:
             reports = [RankReport(**json.loads(part)) for part in gathered]
             print("\n".join(each.line() for each in reports), flush=True)
             self.summary["ranks"] = [each.to_dict() for each in reports]
-        self.peers.barrier()
+        self.group.barrier()
         self.tables.still = True
         self.tables.close()
 
 
-class LeaderRun(RankRun):
+class Rank0Run(RankRun):
     """Rank 0."""
 
-    peers: Leader
+    group: Rank0
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes, device,
                  trackers: Sequence[MakeTracker]):
         self._processes = processes
         self._partition: EdgePartition = partition_of_run(folder, config.device.edge_partition, graph, processes.ranks)
-        self._peers: Optional[Leader] = None
+        self._group: Optional[Rank0] = None
         super().__init__(config, graph, folder, device, trackers)
         self.tables.still = True  # the others have not come yet
 
     @property
-    def peers(self) -> Leader:
+    def group(self) -> Rank0:
         """The other ranks, once they are started."""
-        return self._peers
+        return self._group
 
     def _make_tables(self) -> RowTables:
         return host_tables(self.config.limited_to(len(self.graph.train)), self.graph, self._partition, self.device)
@@ -145,12 +145,12 @@ class LeaderRun(RankRun):
 
     def __exit__(self, kind, error, trace):
         super().__exit__(kind, error, trace)
-        if self._peers is not None:
-            self._peers.close(failed=error is not None and not isinstance(error, SystemExit))
+        if self._group is not None:
+            self._group.close(failed=error is not None and not isinstance(error, SystemExit))
 
     def train(self) -> None:
-        self._peers = self._processes.start()
-        self._peers.handshake(self._hello())
+        self._group = self._processes.start()
+        self._group.handshake(self._hello())
         self._join()
         self.tables.still = False
         super().train()
@@ -159,7 +159,7 @@ class LeaderRun(RankRun):
         """What the others have to know."""
         self._parts = [SharedArray(part) for part in self._partition.parts or ()]
         return {
-            "ranks": self._peers.ranks,
+            "ranks": self._group.ranks,
             "pid": os.getpid(),
             "flags": self.config.to_flags(),
             "folder": str(self.folder),
@@ -174,12 +174,12 @@ class LeaderRun(RankRun):
         super().finish()
 
 
-class FollowerRun(RankRun):
+class WorkerRun(RankRun):
     """Another rank than 0."""
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, peers: Follower, hello: Dict[str, Any]):
-        self.rank, self.peers, self._hello = peers.rank, peers, hello
-        super().__init__(config, graph, Path(hello["folder"]), open_device(config, peers.rank))
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, group: Worker, hello: Dict[str, Any]):
+        self.rank, self.group, self._hello = group.rank, group, hello
+        super().__init__(config, graph, Path(hello["folder"]), open_device(config, group.rank))
         self.steps_done, self.summary["stopped_early"] = hello["steps_done"], hello["stopped_early"]
         self.tracker = Trackers([])
 
@@ -189,7 +189,7 @@ class FollowerRun(RankRun):
 
     def _make_sampler(self, part=None, ranks: int = 1):
         parts = self._hello["parts"]
-        return super()._make_sampler(SharedArray.attach(parts[self.rank]) if parts else None, self.peers.ranks)
+        return super()._make_sampler(SharedArray.attach(parts[self.rank]) if parts else None, self.group.ranks)
 
     def _say_batch_size(self) -> None:
         pass
@@ -216,11 +216,11 @@ class AgreedInterrupt(Interrupt):
 
     def __bool__(self) -> bool:
         run = self._run
-        return run.peers.stops_after(run.steps_done, self.signal, run.ahead, run.config.run.max_step)
+        return run.group.stops_after(run.steps_done, self.signal, run.ahead, run.config.run.max_step)
 
     @property
     def exit_code(self) -> int:
-        agreed = self._run.peers.stop_signal
+        agreed = self._run.group.stop_signal
         return 128 + agreed if agreed else 0
 
     def _announce(self) -> None:
@@ -229,7 +229,7 @@ class AgreedInterrupt(Interrupt):
 
 
 class RankRanker(Ranker):
-    """Each rank ranks a share of the triples; the leader puts the ranks together in their order."""
+    """Each rank ranks a share of the triples; rank 0 puts the ranks together in their order."""
 
     def __init__(self, run: RankRun):
         super().__init__(run.config, run.graph, run.device)
@@ -237,20 +237,20 @@ class RankRanker(Ranker):
 
     def rank(self, mode, triples, tables):
         with self._run.pause():
-            self._run.peers.barrier()
+            self._run.group.barrier()
             if self._run.leads:
                 return super().rank(mode, triples, tables)
             return self._evaluate(self._share(triples), tables)
 
     def _evaluate(self, triples, tables) -> Optional[Evaluation]:
-        peers = self._run.peers
+        group = self._run.group
         protocol = self._protocol
         if protocol.sampling:  # which candidates a triple has depends on its place among all triples
             return super()._evaluate(triples, tables) if self._run.leads else None
-        shares = [tuple(columns) for columns in zip(*(np.array_split(column, peers.ranks) for column in triples))]
-        own = shares[peers.rank]
+        shares = [tuple(columns) for columns in zip(*(np.array_split(column, group.ranks) for column in triples))]
+        own = shares[group.rank]
         compared = super()._evaluate(own, tables).compared if len(own[0]) else _nothing()
-        parts = peers.gather(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
+        parts = group.gather(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
                                       for numbers in (compared[side].better, compared[side].equal)))
         return None if parts is None else Evaluation(triples, _joined(parts), protocol)
 

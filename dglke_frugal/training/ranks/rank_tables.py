@@ -13,7 +13,7 @@ from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..start_values import start_values, table_dims
 from ..tables import Tables, entity_rounding, rank_flushing
-from .peers import Peers
+from .process_group import ProcessGroup
 from .replicas import CollectiveSize, RankExchange, ReplicatedTable
 
 
@@ -57,10 +57,10 @@ class RowTables(RankTables):
         self._replicated, self._collective = replicated, collective
         self._exchanges = [*filter(None, [collective]), *(table.exchange for table in replicated.values())]
 
-    def connect(self, peers: Peers, wanted: str) -> None:
+    def connect(self, group: ProcessGroup, wanted: str) -> None:
         """Collective, before the first step. wanted: --peer."""
         for exchange in self._exchanges:
-            exchange.connect(peers, wanted)
+            exchange.connect(group, wanted)
 
     def fail(self, sentence: str) -> None:
         super().fail(sentence)
@@ -101,7 +101,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
 
 def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[str, dict], rank: int,
                   device=None) -> RowTables:
-    """The tables of the leader, for another rank and its device. Raises RuntimeError if the leader has ended."""
+    """The tables of rank 0, for another rank and its device. Raises RuntimeError if rank 0 has ended."""
     dims = table_dims(config)
     address = StoreAddress.from_json(addresses["entity"])
     collective = _collective(config, address.flushing.max_rows_per_step, rank, device, addresses["collective"])

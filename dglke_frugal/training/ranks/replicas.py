@@ -13,7 +13,7 @@ from ...store.gathering import Gathering
 from ...store.shared_segment import SharedSegment
 from ..memory.matrix_step_bytes import factor_floats
 from ..start_values import table_dims
-from .peers import Peers
+from .process_group import ProcessGroup
 from .step_exchange import ExchangeFloats, StepExchange, segment_bytes
 
 ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/store/announce.h
@@ -80,9 +80,9 @@ class RankExchange:
         self._exchange = StepExchange(shared, size, rank, ranks, device)
         self.native = self._exchange.native
 
-    def connect(self, peers: Peers, wanted: str) -> None:
+    def connect(self, group: ProcessGroup, wanted: str) -> None:
         """Collective, before the first step. wanted: --peer."""
-        self._exchange.connect(peers, wanted)
+        self._exchange.connect(group, wanted)
         if self._segment is not None:
             self._segment.close()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Protocol, Sequence
 import numpy as np
 
 from ... import _native
-from .peers import Peers, RankError
+from .process_group import ProcessGroup, RankError
 
 if TYPE_CHECKING:
     from ...store.device import Device  # which imports torch
@@ -52,15 +52,15 @@ class StepExchange:
         """Whether ranks reach each other's device memory, once they are connected. As devices, CPUs do."""
         return self.peer or not self._on_gpu
 
-    def connect(self, peers: Peers, wanted: str) -> None:
+    def connect(self, group: ProcessGroup, wanted: str) -> None:
         """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
         own = self._device.torch_device.index if self._on_gpu else None
-        known = agree(peers, {"pid": os.getpid(), "device": own,
+        known = agree(group, {"pid": os.getpid(), "device": own,
                               "handle": self.native.handle().hex() if self._on_gpu else ""})
         if self._on_gpu:
             reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
-            if all(agree(peers, reaches)):
-                self.peer = all(agree(peers, self._open([bytes.fromhex(other["handle"]) for other in known])))
+            if all(agree(group, reaches)):
+                self.peer = all(agree(group, self._open([bytes.fromhex(other["handle"]) for other in known])))
             if not self.peer:
                 self.native.connect([])
         self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
@@ -109,10 +109,10 @@ class StepExchange:
             self._watch = None
 
 
-def agree(peers: Peers, value: Any) -> List[Any]:
+def agree(group: ProcessGroup, value: Any) -> List[Any]:
     """What each rank says, in rank order, in all of them."""
-    parts = peers.gather(json.dumps(value).encode())
-    return peers.barrier(None if parts is None else [json.loads(part) for part in parts])
+    parts = group.gather(json.dumps(value).encode())
+    return group.barrier(None if parts is None else [json.loads(part) for part in parts])
 
 
 class _Watch:

@@ -23,8 +23,8 @@ from ..log.tracker import MakeTracker
 from ..parallel import slow_processes
 from ..run_training import load, open_device, run_training, thread_count
 from .launch import find_processes
-from .peers import Follower, RankError
-from .rank_run import DeviceFailure, FollowerRun, LeaderRun, sentence_of
+from .process_group import Worker, RankError
+from .rank_run import DeviceFailure, WorkerRun, Rank0Run, sentence_of
 
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
@@ -45,9 +45,9 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
             print(slow_processes(config.device.ranks), flush=True)
         elif "parallel" in reasons:
             print(f"--parallel {config.device.parallel}: {reasons['parallel']}", flush=True)
-        leader, _ = run_classes(config)
+        run_class, _ = run_classes(config)
         device = open_device(config)
-        return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers))
+        return run_training(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
         if DIVERGED in str(error):  # which is no fault of another rank, whichever found it first
             raise InputError(str(error)) from None
@@ -60,24 +60,24 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
 def run_classes(config: TrainConfig):
     """The runs of rank 0 and of the others."""
     if config.device.parallel != "columns":
-        return LeaderRun, FollowerRun
-    from ..columns.column_run import ColumnFollowerRun, ColumnLeaderRun  # here, because it takes torch's import time
+        return Rank0Run, WorkerRun
+    from ..columns.column_run import ColumnWorkerRun, ColumnRank0Run  # here, because it takes torch's import time
 
-    return ColumnLeaderRun, ColumnFollowerRun
+    return ColumnRank0Run, ColumnWorkerRun
 
 
 def follow(connection: Connection, rank: int) -> int:
     """A whole run as rank `rank` > 0. Returns the exit code of the process."""
-    peers = Follower(connection, rank)
+    group = Worker(connection, rank)
     try:
         with shortages_as_input_errors():
-            hello = peers.hello()
+            hello = group.hello()
             _end_with(hello["pid"])
             config = TrainConfig.from_flags(hello["flags"])
             _native.set_num_threads(thread_count(config))
-            _, follower = run_classes(config)
-            with follower(config, load(config), peers, hello) as run:
-                peers.ready()
+            _, run_class = run_classes(config)
+            with run_class(config, load(config), group, hello) as run:
+                group.ready()
                 run.train()
                 run.finish()
         return 0
@@ -88,15 +88,15 @@ def follow(connection: Connection, rank: int) -> int:
     except BaseException as error:
         if not isinstance(error, (InputError, DeviceFailure, KeyboardInterrupt)):
             traceback.print_exc()
-        peers.tell_error(sentence_of(rank, error))
+        group.tell_error(sentence_of(rank, error))
         if isinstance(error, DeviceFailure):
             DeviceLost(1).end_process()
         return 2 if isinstance(error, InputError) else 1
 
 
-def _end_with(leader: int) -> None:
-    """End this process soon after the leader's, whatever it is doing then."""
-    process = os.pidfd_open(leader)
+def _end_with(parent: int) -> None:
+    """End this process soon after rank 0's, whatever it is doing then."""
+    process = os.pidfd_open(parent)
 
     def watch():
         select.select([process], [], [])

@@ -1,4 +1,4 @@
-"""How the processes of a run talk to each other between steps: a star of local sockets around rank 0, the leader.
+"""How the processes of a run talk to each other between steps: a star of local sockets around rank 0.
 
 Messages are a line of JSON and bytes behind it; nothing that arrives is executed. Rows never travel here: they go
 through the tables and engines in shared memory (store/flushing.py).
@@ -24,7 +24,7 @@ class RankError(RuntimeError):
 
 
 class Channel:
-    """One end of the socket between the leader and another rank. Messages that nobody asked for yet are kept in
+    """One end of the socket between rank 0 and another rank. Messages that nobody asked for yet are kept in
     order."""
 
     def __init__(self, connection: Connection, rank: int):
@@ -81,7 +81,7 @@ class Channel:
         self.connection.close()
 
 
-class Peers:
+class ProcessGroup:
     """What both sides know of an interrupt: after which step all ranks stop, and for which signal."""
 
     def __init__(self, rank: int, ranks: int):
@@ -107,7 +107,7 @@ class Peers:
         return self.stop_step is not None and done >= self.stop_step
 
 
-class Leader(Peers):
+class Rank0(ProcessGroup):
     """Rank 0. processes: those that it started itself."""
 
     def __init__(self, connections: Dict[int, Connection], processes: Sequence = ()):
@@ -123,7 +123,7 @@ class Leader(Peers):
             channel.expect("ready")
 
     def barrier(self, news: Any = None) -> Any:
-        """Wait until all ranks are here, then let all go on, with `news` from the leader."""
+        """Wait until all ranks are here, then let all go on, with `news` from rank 0."""
         for channel in self._channels:
             channel.expect("here")
         for channel in self._channels:
@@ -131,7 +131,7 @@ class Leader(Peers):
         return news
 
     def gather(self, content: bytes) -> Optional[List[bytes]]:
-        """What each rank contributes, in rank order; None for all but the leader."""
+        """What each rank contributes, in rank order; None for all but rank 0."""
         return [content] + [channel.expect("part")[1] for channel in self._channels]
 
     def stops_after(self, done: int, signal: Optional[int], ahead: int, last: int) -> bool:
@@ -175,7 +175,7 @@ class Leader(Peers):
             process.wait()
 
 
-class Follower(Peers):
+class Worker(ProcessGroup):
     """Another rank than 0."""
 
     def __init__(self, connection: Connection, rank: int):
@@ -184,7 +184,7 @@ class Follower(Peers):
         self._told = False
 
     def hello(self) -> Dict[str, Any]:
-        """What the leader says of the run."""
+        """What rank 0 says of the run."""
         hello = self._channel.expect("hello")[0]
         self.ranks = hello["ranks"]
         return hello
@@ -215,7 +215,7 @@ class Follower(Peers):
         return self._stopped(done)
 
     def tell_error(self, sentence: str) -> None:
-        """Last words, if the leader still listens."""
+        """Last words, if rank 0 still listens."""
         try:
             self._channel.send("error", sentence=sentence)
         except RankError:
