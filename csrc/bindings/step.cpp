@@ -105,7 +105,7 @@ nb::object copy_rows(const BufferRows& rows, std::int64_t count, std::int64_t co
 }
 
 nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
-  const LeafGradients& g = step.gradients();
+  const EdgeGradients& g = step.gradients();
   const std::int64_t positives = batch.positives(), entity = step.model().spec().entity_dim,
                      relation = step.model().spec().relation_dim;
   nb::dict out;
@@ -226,7 +226,8 @@ void bind(nb::module_& module) {
           "add_columns"_a.none() = nb::none(),
           "Losses and gradients of a batch, without regularization; the tables stay as they are. The gradients are "
           "float32 "
-          "arrays by leaf: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, relation_dim), and for "
+          "arrays by what they are gradients of: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, "
+          "relation_dim), and for "
           "TransR "
           "projection and projection_of_negatives (B, entity_dim * relation_dim). add_columns: of tables that have "
           "some columns of the whole ones, replaces the raw scores (n,) that it is given by those of all columns.")

@@ -1,5 +1,5 @@
 // Row programs that go column by column: a column of the query takes that column of the positive's fixed entity and
-// relation; one of the leaves' gradients takes that of the positive's rows and of the query's gradient, and one factor
+// relation; one of the edge gradients takes that of the positive's rows and of the query's gradient, and one factor
 // that all columns share.
 //
 // Such a program derives from Columnwise<Program>, which makes rows of

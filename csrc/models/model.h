@@ -39,7 +39,7 @@ struct Triple {
   const float* projection = nullptr;  // TransR alone
 };
 
-// Where the gradients of one positive's leaves go. They are overwritten.
+// Where the gradients of one positive's rows go. They are overwritten.
 struct TripleGradient {
   float* head;
   float* relation;  // relation_gradient_floats() floats

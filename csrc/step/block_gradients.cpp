@@ -51,7 +51,7 @@ void compute_gradients(TrainStep& step, const cuda::DeviceBatch& packed, cuda::D
   const StepLosses losses = step.differentiate(batch, {{entity_rows.data()}, {relation_rows.data()}, {}}, ranks);
 
   const LossSpec& loss = step.loss();
-  const LeafGradients& leaves = step.gradients();
+  const EdgeGradients& of_edges = step.gradients();
   double regularization = 0.0;
   std::vector<float> penalty(static_cast<std::size_t>(dim));
   for (std::int64_t u = 0; u < entity_count; ++u) {
@@ -64,7 +64,7 @@ void compute_gradients(TrainStep& step, const cuda::DeviceBatch& packed, cuda::D
       float* sum = row(out.positive, u);
       const auto end_of = [&](std::int32_t o) {
         const std::int64_t end = packed.positive_occurrence[o];
-        return end < positives ? leaves.head[end] : leaves.tail[end - positives];
+        return end < positives ? of_edges.head[end] : of_edges.tail[end - positives];
       };
       std::copy_n(end_of(first), dim, sum);
       for (std::int32_t o = first + 1; o < last; ++o) add_to(sum, end_of(o), dim);
@@ -72,7 +72,7 @@ void compute_gradients(TrainStep& step, const cuda::DeviceBatch& packed, cuda::D
     }
     for (std::int32_t o = first_negative; o < last_negative; ++o) {
       const std::int32_t i = packed.negative_occurrence[o];
-      std::copy_n(leaves.negative[i], dim, row(out.negative, i));
+      std::copy_n(of_edges.negative[i], dim, row(out.negative, i));
       if (loss.regularized()) add_to(row(out.negative, i), penalty.data(), dim);
     }
   }
@@ -83,7 +83,7 @@ void compute_gradients(TrainStep& step, const cuda::DeviceBatch& packed, cuda::D
     if (loss.regularized())
       regularization += edges * static_cast<double>(regularize(loss, relation_rows[r], relation_dim, penalty.data()));
     for (std::int32_t i = 0; i < edges; ++i, ++edge) {
-      step.model().expand(leaves.relation[*edge], 0, relation_dim, row(out.relation, *edge));
+      step.model().expand(of_edges.relation[*edge], 0, relation_dim, row(out.relation, *edge));
       if (loss.regularized()) add_to(row(out.relation, *edge), penalty.data(), relation_dim);
     }
   }

@@ -45,8 +45,9 @@ struct BufferRows {
   Rows from(std::int64_t row) { return {(*this)[row], stride}; }
 };
 
-// Gradients of the loss by the leaves of the step, without regularization, and the losses they belong to.
-struct LeafGradients {
+// Gradients of the loss by the rows of each edge and by each negative, without regularization, and the losses they
+// belong to.
+struct EdgeGradients {
   BufferRows head, tail;          // (B, entity_dim): both ends of each positive
   BufferRows relation;            // (B, ...): of each positive, as the model stores it (Model::expand)
   BufferRows negative;            // (chunks * negatives, entity_dim): each sampled negative
@@ -102,7 +103,7 @@ class GradientPass {
   // ranks: where rows are some columns of the whole ones; else null. Throws std::logic_error for a model that does not
   // split.
   using UpdateRelation = std::function<void(std::int64_t relation, int worker)>;
-  virtual bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
+  virtual bool run(const Batch& batch, const StepPointers& rows, EdgeGradients& out, PhaseClock& clock,
                    const UpdateRelation& update, ColumnRanks* ranks) = 0;
 };
 

@@ -42,7 +42,7 @@ class ProjectedPass final : public GradientPass {
     }
   }
 
-  bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
+  bool run(const Batch& batch, const StepPointers& rows, EdgeGradients& out, PhaseClock& clock,
            const UpdateRelation&, ColumnRanks* ranks) override {
     if (ranks) throw std::logic_error("a projection needs whole rows");
     const BatchShape shape(batch, context_.degree_negatives);
@@ -172,7 +172,7 @@ class ProjectedPass final : public GradientPass {
 
   // All gradients of a group; that by the negatives is added to `sum` (columns, entity_dim).
   void differentiate(const Batch& batch, const BatchShape& s, const StepPointers& rows, const Group& group,
-                     Scratch& scratch, Rows sum, LeafGradients& out) {
+                     Scratch& scratch, Rows sum, EdgeGradients& out) {
     const Kernels& kernels = context_.kernels;
     copy_matrix(rows.projections.source[group.relation], scratch);
     const Rows negative = negative_.from(group.chunk * s.columns), projected = scratch.projected.from(0);
@@ -228,9 +228,9 @@ class ProjectedPass final : public GradientPass {
     }
   }
 
-  // The gradient of one negative; that of the chunk's own side is added to its leaf.
+  // The gradient of one negative; that of the chunk's own side is added to its edge's.
   void add_stripes(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t column,
-                   LeafGradients& out) {
+                   EdgeGradients& out) {
     float* gradient = column < s.own ? (batch.corrupt_head ? out.head : out.tail)[chunk * s.chunk_size + column]
                                      : out.negative[chunk * s.negatives + column - s.own];
     if (column >= s.own) std::memset(gradient, 0, entity_dim_ * sizeof(float));

@@ -18,7 +18,7 @@ struct QueryFacts {
 // positive score.
 inline float take_losses(const PassContext& context, const Batch& batch, const BatchShape& shape,
                          const QueryFacts& query, const float* negative_square, float* values, float* slope,
-                         LeafGradients& out) {
+                         EdgeGradients& out) {
   const LossSpec& loss = context.loss;
   const float importance = batch.weight.empty() ? 1.0f : batch.weight[query.edge];
   QueryRow row{};

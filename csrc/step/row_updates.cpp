@@ -103,7 +103,7 @@ void RowUpdates::start(const Batch& batch) {
 }
 
 void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity,
-                               LeafGradients& gradients, int worker) {
+                               EdgeGradients& gradients, int worker) {
   const std::int32_t first = batch.positive_offset[entity], last = batch.positive_offset[entity + 1];
   const std::int32_t first_negative = batch.negative_offset[entity], last_negative = batch.negative_offset[entity + 1];
   float* penalty = scratch_[worker].penalty.data();
@@ -131,7 +131,7 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
 }
 
 void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation,
-                                 LeafGradients& gradients, int worker) {
+                                 EdgeGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   float* penalty = scratch_[worker].penalty.data();
   if (loss_.regularized()) {
@@ -148,7 +148,7 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
 }
 
 void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation,
-                                   LeafGradients& gradients, int worker) {
+                                   EdgeGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   RowChange row(rows.projections, relation, projection_dim_, learning_rate_);
   row.entry(begin, end, [&](std::int32_t o, std::int64_t first, std::int64_t count) {

@@ -19,11 +19,11 @@ class RowUpdates {
 
   // Before the updates of a batch. worker in [0, workers) below names whose scratch is used.
   void start(const Batch& batch);
-  void update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, LeafGradients& gradients,
+  void update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, EdgeGradients& gradients,
                      int worker);
-  void update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, LeafGradients& gradients,
+  void update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, EdgeGradients& gradients,
                        int worker);
-  void update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, LeafGradients& gradients,
+  void update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, EdgeGradients& gradients,
                          int worker);
   // After them: coefficient * sum |x|^norm over all rows that were read.
   double regularization() const;

@@ -2,7 +2,7 @@
 //   queries:   the query and the positive score of each edge; the negatives copied, and packed into panels
 //   scores:    per block of queries: comparisons, losses, weights; gradients of the queries, where they are a product
 //   negatives: per block of negatives: their gradients, from the weights; or, where gradients are no product, those of
-//              queries and negatives together, per vector of columns; then the leaves of each positive
+//              queries and negatives together, per vector of columns; then the edge gradients of each positive
 // The matrix of positives x negatives is written once, as the weights.
 #include <cstring>
 
@@ -23,7 +23,7 @@ class SharedPass final : public GradientPass {
       rows->stride = padded_stride(dim_ + kVector);
   }
 
-  bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
+  bool run(const Batch& batch, const StepPointers& rows, EdgeGradients& out, PhaseClock& clock,
            const UpdateRelation& update, ColumnRanks* ranks) override {
     whole_ = !ranks;
     const BatchShape shape(batch, context_.degree_negatives);
@@ -192,7 +192,7 @@ class SharedPass final : public GradientPass {
   }
 
   // What has become of the other ranks' shares, as far as gradients need it; and their losses, as floats.
-  void gather_weights(const BatchShape& s, ColumnRanks& ranks, LeafGradients& out) {
+  void gather_weights(const BatchShape& s, ColumnRanks& ranks, EdgeGradients& out) {
     const std::int64_t columns = s.vectors * kVector, width = columns + 4;
     const Share own = ranks.share(s.positives);
     std::vector<float> records(static_cast<std::size_t>(s.positives * width));
@@ -214,7 +214,7 @@ class SharedPass final : public GradientPass {
 
   // own: the positives whose losses are computed here.
   void score(const Batch& batch, const BatchShape& s, const Share& own, std::int64_t chunk, std::int64_t first,
-             std::int64_t count, Scratch& scratch, LeafGradients& out) {
+             std::int64_t count, Scratch& scratch, EdgeGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
     const Rows weight = weight_.from(first_edge);
     if (whole_)
@@ -237,13 +237,13 @@ class SharedPass final : public GradientPass {
   }
 
   // Where the gradients of the columns of a chunk from `column` on go, as far as the column's side reaches.
-  Rows negative_gradient(const BatchShape& s, std::int64_t chunk, std::int64_t column, LeafGradients& out) {
+  Rows negative_gradient(const BatchShape& s, std::int64_t chunk, std::int64_t column, EdgeGradients& out) {
     if (column < s.own) return own_gradient_.from(chunk * s.own + column);
     return out.negative.from(chunk * s.negatives + column - s.own);
   }
 
   void differentiate_negatives(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
-                               LeafGradients& out) {
+                               EdgeGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size;
     context_.kernels.gradient(context_.model.similarity(), count, s.chunk_size, dim_,
                               negative_.from(chunk * s.columns + first), query_.from(first_edge),
@@ -252,7 +252,7 @@ class SharedPass final : public GradientPass {
 
   // Queries and negatives of a chunk, one vector of columns.
   void differentiate_pairs(const BatchShape& s, std::int64_t chunk, std::int64_t vector, Scratch& scratch,
-                           LeafGradients& out) {
+                           EdgeGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size, column = vector * kVector, part = dim_ / parts();
     const std::int64_t count = std::min(kVector, part - column), floats = parts() * kVector;
     std::memset(scratch.my_sum.data(), 0, s.chunk_size * floats * sizeof(float));
@@ -273,10 +273,10 @@ class SharedPass final : public GradientPass {
     }
   }
 
-  // The leaves of each positive. The chunk's own heads or tails are leaves already: what they get as negatives is
-  // added.
+  // The edge gradients of each positive. The chunk's own heads or tails have gradients already: what they get as
+  // negatives is added.
   void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
-                           std::int64_t end, LeafGradients& out) {
+                           std::int64_t end, EdgeGradients& out) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
       context_.model.backward(x, batch.corrupt_head, memo_[edge], score_gradient_[edge], query_gradient_[edge],
                               {out.head[edge], out.relation[edge], out.tail[edge]});

@@ -39,7 +39,7 @@ class TrainStep {
   // ranks, where gradients travel before they are applied.
   // ranks: where rows are some columns of the whole ones, see GradientPass.
   StepLosses differentiate(const Batch& batch, const StepPointers& rows, ColumnRanks* ranks = nullptr);
-  const LeafGradients& gradients() const { return gradients_; }
+  const EdgeGradients& gradients() const { return gradients_; }
 
   const Model& model() const { return *model_; }
   const LossSpec& loss() const { return loss_; }
@@ -59,7 +59,7 @@ class TrainStep {
   ThreadPool pool_;
   const std::unique_ptr<GradientPass> pass_;
   RowUpdates updates_;
-  LeafGradients gradients_;
+  EdgeGradients gradients_;
   PhaseClock clock_;
 };
 

@@ -76,22 +76,23 @@ def step_loss(loss, positive, negative, weight):
 
 
 def differentiate(model, loss, batch, entities, relations, projections, degree_negatives, score_rule="textbook"):
-    """The loss without regularization and its gradients by leaf, as _native.TrainStep.differentiate names them."""
+    """The loss without regularization and its gradients by part of an edge, as _native.TrainStep.differentiate names
+    them."""
     score = (SCORES_OF_DGLKE if score_rule == "dglke" else SCORES)[model]
 
-    def leaf(table, ids):
+    def tracked(table, ids):
         return torch.tensor(table.embeddings[ids], dtype=torch.float64, requires_grad=True)
 
-    leaves = {"head": leaf(entities, batch.head), "tail": leaf(entities, batch.tail),
-              "negative": leaf(entities, batch.negative), "relation": leaf(relations, batch.relation)}
+    edges = {"head": tracked(entities, batch.head), "tail": tracked(entities, batch.tail),
+              "negative": tracked(entities, batch.negative), "relation": tracked(relations, batch.relation)}
     own_matrix = chunk_matrix = None
     if projections is not None:
-        leaves["projection"] = own_matrix = leaf(projections, batch.relation)
-        leaves["projection_of_negatives"] = leaf(projections, batch.relation)
-        chunk_matrix = leaves["projection_of_negatives"].unflatten(0, (batch.chunks, -1))[:, :, None]
-    positive = score(leaves["head"], leaves["relation"], leaves["tail"], own_matrix, None)
+        edges["projection"] = own_matrix = tracked(projections, batch.relation)
+        edges["projection_of_negatives"] = tracked(projections, batch.relation)
+        chunk_matrix = edges["projection_of_negatives"].unflatten(0, (batch.chunks, -1))[:, :, None]
+    positive = score(edges["head"], edges["relation"], edges["tail"], own_matrix, None)
 
-    by_chunk = {name: x.unflatten(0, (batch.chunks, -1)) for name, x in leaves.items()}
+    by_chunk = {name: x.unflatten(0, (batch.chunks, -1)) for name, x in edges.items()}
     corrupted, fixed = ("head", "tail") if batch.corrupt_head else ("tail", "head")
     candidates = by_chunk["negative"]
     if degree_negatives:
@@ -104,4 +105,4 @@ def differentiate(model, loss, batch, entities, relations, projections, degree_n
     weight = torch.tensor(batch.weight, dtype=torch.float64) if len(batch.weight) else torch.ones(len(batch)).double()
     total = step_loss(loss, positive, negative.flatten(0, 1), weight)
     total.backward()
-    return total.item(), {name: x.grad.numpy() for name, x in leaves.items()}
+    return total.item(), {name: x.grad.numpy() for name, x in edges.items()}

@@ -85,8 +85,8 @@ class GivenRows(DeviceRows):
 
 
 def cpu_gradients(config, batch, tables):
-    """The same gradients from those by leaf; regularization added in the order of RowUpdates."""
-    losses, leaves = native_step(config).differentiate(batch, *tables[:2])
+    """The same gradients from those by part of an edge; regularization added in the order of RowUpdates."""
+    losses, edges = native_step(config).differentiate(batch, *tables[:2])
     loss = config.loss
     penalties = []
     for table in tables[:2]:
@@ -95,7 +95,7 @@ def cpu_gradients(config, batch, tables):
         penalties.append(factor * (np.abs(x) * x))
     positive = {}
     occurrences, offsets = batch.positive_occurrence, batch.positive_offset
-    both = np.concatenate([leaves["head"], leaves["tail"]])
+    both = np.concatenate([edges["head"], edges["tail"]])
     for u, entity in enumerate(batch.entities):
         mine = occurrences[offsets[u] : offsets[u + 1]]
         if len(mine):
@@ -104,8 +104,8 @@ def cpu_gradients(config, batch, tables):
                 total += both[o]
             positive[u] = total + penalties[0][entity]
     negative, relation = (
-        leaves["negative"] + penalties[0][batch.negative],
-        leaves["relation"] + penalties[1][batch.relation],
+        edges["negative"] + penalties[0][batch.negative],
+        edges["relation"] + penalties[1][batch.relation],
     )
     return losses, positive, negative, relation
 

@@ -70,12 +70,12 @@ def assert_gradients_agree(config, batch, tables):
 
 
 def assert_agree(loss, gradients, expected_loss, expected):
-    """Loss and gradients by leaf are those expected, but for rounding."""
+    """Loss and gradients by part of an edge are those expected, but for rounding."""
     np.testing.assert_allclose(loss, expected_loss, rtol=2e-5)
     assert gradients.keys() == expected.keys()
-    for leaf, gradient in gradients.items():
-        bound = 1e-4 * max(np.abs(expected[leaf]).max(), 1e-3)
-        np.testing.assert_allclose(gradient, expected[leaf], rtol=0, atol=bound, err_msg=leaf)
+    for part, gradient in gradients.items():
+        bound = 1e-4 * max(np.abs(expected[part]).max(), 1e-3)
+        np.testing.assert_allclose(gradient, expected[part], rtol=0, atol=bound, err_msg=part)
 
 
 @pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
@@ -101,8 +101,8 @@ def test_the_rules_differ_in_corrupted_tails_alone(model):
         config, batch, tables = make_case(model, LOSSES["logsigmoid"], corrupt_head, False, False, rule=rule)
         return native_step(config).differentiate(batch, *tables)[1]
 
-    for leaf, gradient in gradients(True, "textbook").items():
-        np.testing.assert_allclose(gradient, gradients(True, "dglke")[leaf], rtol=1e-4, atol=1e-6)
+    for part, gradient in gradients(True, "textbook").items():
+        np.testing.assert_allclose(gradient, gradients(True, "dglke")[part], rtol=1e-4, atol=1e-6)
     assert np.abs(gradients(False, "textbook")["head"] - gradients(False, "dglke")["head"]).max() > 0.01
 
 
@@ -142,8 +142,8 @@ def test_regularization(model, norm):
     penalty = [coefficient * norm * np.sign(table) * np.abs(table) ** (norm - 1) for table in (entities, relations)]
     states = [np.zeros(ENTITIES), np.zeros(RELATIONS)]
     by_positive = np.zeros_like(entities)
-    for ids, leaf in ((batch.head, "head"), (batch.tail, "tail")):
-        np.add.at(by_positive, ids, gradients[leaf])
+    for ids, part in ((batch.head, "head"), (batch.tail, "tail")):
+        np.add.at(by_positive, ids, gradients[part])
     states[0][positive] += ((by_positive + penalty[0]) ** 2).mean(1)[positive]
     np.add.at(states[0], batch.negative, ((gradients["negative"] + penalty[0][batch.negative]) ** 2).mean(1))
     np.add.at(states[1], batch.relation, ((gradients["relation"] + penalty[1][batch.relation]) ** 2).mean(1))

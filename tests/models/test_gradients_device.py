@@ -6,13 +6,13 @@ from devices import device  # noqa: F401
 from models.test_gradients import BY_RULE, LOSSES, assert_agree, make_case
 
 from dglke_frugal.training.step.device_batch import BatchForm
-from dglke_frugal.training.step.device_gradients import Leaves
+from dglke_frugal.training.step.device_gradients import EdgeRows
 from dglke_frugal.training.step.device_torch import make_gradient_pass
 from dglke_frugal.training.step.native_step import native_step
 
 
 def differentiate(config, batch, tables, device):
-    """Losses and gradients by leaf, as _native.TrainStep.differentiate gives them."""
+    """Losses and gradients by part of an edge, as _native.TrainStep.differentiate gives them."""
     found = {}
 
     def put(array):
@@ -22,7 +22,7 @@ def differentiate(config, batch, tables, device):
         form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, batch.corrupt_head, len(batch.weight) > 0)
         entities, relations, projections = (table and put(table.embeddings) for table in tables)
         head, tail, relation, negative = map(put, (batch.head, batch.tail, batch.relation, batch.negative))
-        rows = Leaves(entities[head], entities[tail], relations[relation], entities[negative],
+        rows = EdgeRows(entities[head], entities[tail], relations[relation], entities[negative],
                       None if projections is None else projections[relation])
         weight = put(batch.weight) if form.weighted else None
         gradients, slopes = make_gradient_pass(config, device).run(form, rows, weight)
@@ -62,5 +62,5 @@ def test_equal_rows_have_no_gradient(model, device):
         if table is not None:
             table.embeddings[:] = 0
     _, gradients = differentiate(config, batch, tables, device)
-    for leaf, gradient in gradients.items():
-        assert np.isfinite(gradient).all() and not gradient.any(), leaf
+    for part, gradient in gradients.items():
+        assert np.isfinite(gradient).all() and not gradient.any(), part

@@ -42,12 +42,12 @@ struct Step {
   DeviceGradients out;
   bool regularized;
   bool aligned_out;     // whether the rows of out.positive and out.negative allow for stores of 16 bytes
-  bool aligned_leaves;  // whether records allow for loads of 16 bytes, and the rows of out.relation for stores
+  bool aligned_edges;  // whether records allow for loads of 16 bytes, and the rows of out.relation for stores
   int entity_power, relation_power;  // sum_level_power
   // Per chunk: the positives' own side, if negatives include it, then the sampled ones.
   std::int64_t chunks, own, columns;
   std::int64_t part, part_stride, stride;  // floats of a part, to the next part, to the next row
-  std::int64_t leaf_stride, weight_stride;
+  std::int64_t edge_stride, weight_stride;
   float *query, *query_gradient;                           // (B, stride)
   float* negative;                                         // (chunks * columns, stride): copies
   float* own_gradient;                                     // (B, stride): as negatives
@@ -58,7 +58,7 @@ struct Step {
   float* weight;                                           // (B, weight_stride): of pairs; one device alone writes them
                                                            // over the comparisons
   Facts* facts;                                            // (B,)
-  float* leaf;                                             // (2 B, leaf_stride): gradients of heads, then of tails
+  float* edge_gradient;  // (2 B, edge_stride): gradients of heads, then of tails
   Shares shares;
   Mirrors mirrors;                                         // of weights and facts
   Mirrors square_mirrors;                                  // of mean squares, where other ranks' memory is near
@@ -148,7 +148,7 @@ inline Step make_step(const ModelSpec& model, int parts, const LossSpec& loss, b
   s.part = model.entity_dim / parts;
   s.part_stride = padded(s.part);
   s.stride = parts * s.part_stride;
-  s.leaf_stride = padded(model.entity_dim);
+  s.edge_stride = padded(model.entity_dim);
   s.weight_stride = padded(s.columns);
   s.entity_power = sum_level_power(model.entity_dim / kSumPartials);
   s.relation_power = sum_level_power(model.relation_dim / kSumPartials);
@@ -204,7 +204,7 @@ inline std::int64_t lay_out(Step& s) {
   lay_out_exchanged(s, take(exchanged_floats(s)));
   s.weight = s.comparison;
   s.facts = reinterpret_cast<Facts*>(take(positives * kFactFloats));
-  s.leaf = take(2 * positives * s.leaf_stride);
+  s.edge_gradient = take(2 * positives * s.edge_stride);
   s.relation_regularization = take(positives);
   s.entity_regularization = take(2 * positives + sampled);
   return used;

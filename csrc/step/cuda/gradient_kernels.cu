@@ -9,7 +9,7 @@
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/known_loss.cuh"
-#include "step/cuda/leaf_gradients.cuh"
+#include "step/cuda/edge_gradients.cuh"
 #include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
@@ -25,16 +25,16 @@ static_assert(kTeams == kRowTeams);
 struct EdgeRows {
   float *head, *tail, *query, *relation, *relation_gradient;
 
-  static __host__ __device__ std::int64_t floats(const Step& s) { return 3 * s.leaf_stride + 2 * relation_stride(s); }
+  static __host__ __device__ std::int64_t floats(const Step& s) { return 3 * s.edge_stride + 2 * relation_stride(s); }
   static __host__ __device__ std::int64_t relation_stride(const Step& s) {
     return (s.model.relation_dim + kLanes - 1) / kLanes * kLanes;
   }
 
   __device__ EdgeRows(const Step& s, float* at)
       : head(at),
-        tail(head + s.leaf_stride),
-        query(tail + s.leaf_stride),
-        relation(query + s.leaf_stride),
+        tail(head + s.edge_stride),
+        query(tail + s.edge_stride),
+        relation(query + s.edge_stride),
         relation_gradient(relation + relation_stride(s)) {}
 
   // By a half-warp; there once its copies are.
@@ -233,11 +233,11 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t fir
   lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
 }
 
-// Where tiles have not made them (leaf_gradients.cuh). A half-warp per edge: from the gradients of its query and its
-// score to those of its leaves, of which the relation's is ready then. A leaf on the side of the chunk's own negatives
+// Where tiles have not made them (edge_gradients.cuh). A half-warp per edge: from the gradients of its query and its
+// score to those of its rows, of which the relation's is ready then. A row on the side of the chunk's own negatives
 // has its gradient as a negative added.
 template <typename Program>
-__global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
+__global__ void __launch_bounds__(kThreads) edge_gradients_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
   const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
   if (edge >= s.batch.positives) return;
@@ -247,15 +247,15 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   rows.load(s, s.entity(s.batch.head_slot[edge]), s.entity(s.batch.tail_slot[edge]),
             s.relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
-  float *head = s.leaf + edge * s.leaf_stride, *tail = head + s.batch.positives * s.leaf_stride;
+  float *head = s.edge_gradient + edge * s.edge_stride, *tail = head + s.batch.positives * s.edge_stride;
   const Facts& facts = s.facts[edge];
   Program::backward(s.model, rows.triple(), s.batch.corrupt_head, facts.memo, facts.score_gradient, rows.query,
                     {head, rows.relation_gradient, tail});
   sync_lanes();
   if (s.own > 0) {
-    float* leaf = s.batch.corrupt_head ? head : tail;
+    float* end = s.batch.corrupt_head ? head : tail;
     const float* own = s.own_gradient + edge * s.stride;
-    for (std::int64_t p = lane(); p < s.model.entity_dim; p += kLanes) leaf[p] += own[s.place(p)];
+    for (std::int64_t p = lane(); p < s.model.entity_dim; p += kLanes) end[p] += own[s.place(p)];
   }
   float* relation = s.out.relation.data + edge * s.out.relation.stride;
   const float norm = s.loss.regularization_norm;
@@ -305,16 +305,17 @@ void launch_pulls(const Step& s, cudaStream_t stream) {
          "gradients of pairs", s);
 }
 
-// Gradients of pairs, then of leaves, in one launch where that is possible.
+// Gradients of pairs, then of edges, in one launch where that is possible.
 template <typename Program, typename P>
 void launch_gradients(const Step& s, cudaStream_t stream) {
   if constexpr (IsColumnwise<Program>)
-    if (LeafGradients<Program>::can_take(s)) return launch_pulls<P, LeafGradients<Program>>(s, stream);
+    if (EdgeGradients<Program>::can_take(s)) return launch_pulls<P, EdgeGradients<Program>>(s, stream);
   if constexpr (Program::kSimilarity == Similarity::kModulus)
     launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
   else
     launch_pulls<P, QueryGradients>(s, stream);
-  launch(leaves_kernel<Program>, pieces(s.batch.positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
+  launch(edge_gradients_kernel<Program>, pieces(s.batch.positives, kTeams), kThreads, kTeams * EdgeRows::floats(s),
+         stream,
          "gradients of positives", s);
 }
 
@@ -383,7 +384,7 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
     return rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(rows.data) % sizeof(float4) == 0;
   };
   s.aligned_out = s.part % 4 == 0 && aligned(out.positive) && aligned(out.negative);
-  s.aligned_leaves = s.part % 4 == 0 && aligned(entities) && aligned(relations) && aligned(out.relation);
+  s.aligned_edges = s.part % 4 == 0 && aligned(entities) && aligned(relations) && aligned(out.relation);
   lay_out(s);
   if (exchange) lay_out_shares(s, *exchange);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);

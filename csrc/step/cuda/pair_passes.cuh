@@ -124,7 +124,7 @@ struct TakesOwnWords {
   static __device__ float4 own_of(Words own) { return own; }
 };
 
-// Where the gradients of a chunk's queries go, if those of its leaves are made of them later.
+// Where the gradients of a chunk's queries go, if those of its edges' rows are made of them later.
 struct QueryGradients : TakesOwnWords {
   const Facts* facts;
   float* rows;

@@ -73,7 +73,7 @@ __device__ inline void sum_positives(const Step& s, std::int64_t row, float* tot
 #pragma unroll
         for (int k = 0; k < kSumsAhead; ++k)
           if (i + k < there)
-            x[k] = *reinterpret_cast<const float4*>(s.leaf + places[i + k] * s.leaf_stride + column);
+            x[k] = *reinterpret_cast<const float4*>(s.edge_gradient + places[i + k] * s.edge_stride + column);
 #pragma unroll
         for (int k = 0; k < kSumsAhead; ++k) {
           if (first + i + k == 0)

@@ -388,7 +388,7 @@ void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& lo
   device.expect(device.expected(nullptr), nullptr, 0);
 }
 
-// With rows of whole words, where tiles make the leaves' gradients of columnwise models: fewer columns than a tile has,
+// With rows of whole words, where tiles make the edges' gradients of columnwise models: fewer columns than a tile has,
 // more than two have, and whole tiles; no more rows than a tile has, and more.
 void expect_same_of_words(const std::string& name, cuda::Products products, std::mt19937& random) {
   for (const float norm : {0.0f, 2.0f, 2.5f, 3.0f})

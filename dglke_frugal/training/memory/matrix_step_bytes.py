@@ -10,7 +10,7 @@ from ...store.row_bytes import FLOAT
 from .transfer_bytes import step_block, transfer_bytes
 
 LEAST = 4  # floats to which what ranks send each other is rounded up, piece by piece
-VECTORS = 16  # of each positive, as long as an entity's row: leaves, queries, factors and gradients
+VECTORS = 16  # of each positive, as long as an entity's row: rows of edges, queries, factors and gradients
 PRODUCT_WORKSPACE_BYTES = 32 << 20  # that torch gives cuBLAS on compute capability 9.0; 8 MiB before
 
 

@@ -269,7 +269,7 @@ def _ranking_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> int:
 
 
 def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
-    """Buffers of csrc/step: gradients by leaf, queries, negatives twice (as rows and as panels), weights."""
+    """Buffers of csrc/step: edge gradients, queries, negatives twice (as rows and as panels), weights."""
     own = positives if config.batch.neg_deg_sample else 0
     columns = config.batch.neg_sample_size + (config.batch.chunk if own else 0)
     relation = model.gradient_floats(dims, config.model.score_rule)

@@ -60,9 +60,9 @@ class AutogradStep(HostStep):
             self._optimizer.zero_grad()
         positive_slots = np.flatnonzero(np.diff(batch.positive_offset))
         positive_ids = batch.entities[positive_slots]
-        nodes = _leaf(entities, positive_ids, config.entity_dim)
-        negatives = _leaf(entities, batch.negative, config.entity_dim)
-        edges = _leaf(relations, batch.relation, config.relation_dim)
+        nodes = _tracked(entities, positive_ids, config.entity_dim)
+        negatives = _tracked(entities, batch.negative, config.entity_dim)
+        edges = _tracked(relations, batch.relation, config.relation_dim)
 
         head, tail = (nodes[torch.from_numpy(np.searchsorted(positive_ids, ids))] for ids in (batch.head, batch.tail))
         scores = [own_scores(self._model, head, edges, tail),
@@ -80,11 +80,11 @@ class AutogradStep(HostStep):
         ):
             rows.copy_to_destination()
             gradients = []
-            for _, leaf in entries:
-                gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.contiguous()
+            for _, tracked in entries:
+                gradient = torch.zeros_like(tracked) if tracked.grad is None else tracked.grad.contiguous()
                 if config.loss.regularized:
-                    amount, squares = torch.empty(2, len(leaf))
-                    _native.penalize(config.loss, [(leaf.detach(), None, None, gradient, amount, squares)])
+                    amount, squares = torch.empty(2, len(tracked))
+                    _native.penalize(config.loss, [(tracked.detach(), None, None, gradient, amount, squares)])
                     amounts.append(amount)
                 gradients.append(gradient.numpy())
             rows.apply_entries([(ids, gradient) for (ids, _), gradient in zip(entries, gradients)],
@@ -115,7 +115,7 @@ class AutogradStep(HostStep):
         return scores.flatten(0, 1)
 
 
-def _leaf(rows: _native.StepRows, ids: np.ndarray, dim: int) -> torch.Tensor:
+def _tracked(rows: _native.StepRows, ids: np.ndarray, dim: int) -> torch.Tensor:
     out = torch.empty(len(ids), dim)
     rows.gather(ids, out.numpy())
     return out.requires_grad_()

@@ -1,6 +1,6 @@
-"""Gradients of a step by its leaves, on a device: twin of csrc/step/gradients.h.
+"""Gradients of a step by the rows of its edges, on a device: twin of csrc/step/gradients.h.
 
-Leaves are the rows as the step uses them: both ends and the relation of each positive, and each sampled negative.
+EdgeRows are the rows as the step uses them: both ends and the relation of each positive, and each sampled negative.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .device_batch import BatchForm
 from .step_config import LossConfig
 
 
-class Leaves(NamedTuple):
+class EdgeRows(NamedTuple):
     """Rows, or their gradients. B positives in chunks, N negatives in all.
 
     Rows that are matrices may be given as models.device.matrices.TableMatrices; their gradients are then Factors.
@@ -46,11 +46,11 @@ class GradientPass:
     def __init__(self, loss: LossConfig, degree_negatives: bool, device: Device):
         self._loss, self._degree_negatives, self._device = loss, degree_negatives, device
 
-    def run(self, form: BatchForm, rows: Leaves, weight: Optional[torch.Tensor]):
-        """Returns (Leaves, StepSlopes)."""
+    def run(self, form: BatchForm, rows: EdgeRows, weight: Optional[torch.Tensor]):
+        """Returns (EdgeRows, StepSlopes)."""
         raise NotImplementedError
 
-    def _candidates(self, form: BatchForm, rows: Leaves) -> torch.Tensor:
+    def _candidates(self, form: BatchForm, rows: EdgeRows) -> torch.Tensor:
         """(chunks, columns, entity_dim): sampled negatives; with degree negatives the chunk's own side before them."""
         negative = rows.negative.unflatten(0, (form.chunks, form.negatives))
         if not self._degree_negatives:
@@ -67,17 +67,17 @@ class GradientPass:
                             self._device.stream)
         return slopes
 
-    def _collect(self, form: BatchForm, fixed, relation, corrupted, of_candidates, **projections) -> Leaves:
+    def _collect(self, form: BatchForm, fixed, relation, corrupted, of_candidates, **projections) -> EdgeRows:
         """of_candidates: gradients of _candidates; those of the chunk's own side are added to its positives' own."""
         if self._degree_negatives:
             size = form.positives // form.chunks
             corrupted = corrupted + of_candidates[:, :size].flatten(0, 1)
             of_candidates = of_candidates[:, size:]
         head, tail = (corrupted, fixed) if form.corrupt_head else (fixed, corrupted)
-        return Leaves(head, tail, relation, of_candidates.flatten(0, 1), **projections)
+        return EdgeRows(head, tail, relation, of_candidates.flatten(0, 1), **projections)
 
 
-def _positives(form: BatchForm, rows: Leaves) -> Positives:
+def _positives(form: BatchForm, rows: EdgeRows) -> Positives:
     fixed, corrupted = (rows.tail, rows.head) if form.corrupt_head else (rows.head, rows.tail)
     return Positives(fixed, rows.relation, corrupted, form.corrupt_head, rows.projection)
 
@@ -147,16 +147,16 @@ class AutogradPass(GradientPass):
         self._model = model
 
     def run(self, form, rows, weight):
-        leaves = Leaves(*(x if x is None else x.detach().requires_grad_() for x in rows))
+        edges = EdgeRows(*(x if x is None else x.detach().requires_grad_() for x in rows))
         with torch.enable_grad():
-            positive = own_scores(self._model, leaves.head, leaves.relation, leaves.tail)
-            chunked = {name: getattr(leaves, name).unflatten(0, (form.chunks, -1))[:, :, None]
+            positive = own_scores(self._model, edges.head, edges.relation, edges.tail)
+            chunked = {name: getattr(edges, name).unflatten(0, (form.chunks, -1))[:, :, None]
                        for name in ("head", "relation", "tail")}
-            chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, leaves)[:, None]
+            chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, edges)[:, None]
             scores = own_scores(self._model, chunked["head"], chunked["relation"], chunked["tail"])
         slopes = self._slopes(form, positive.detach().contiguous(), scores.detach().clone(), weight)
-        inputs = leaves[:4]
+        inputs = edges[:4]
         by_score = [slopes.positive, slopes.negative.view_as(scores)]
         with differentiates(self._model, on_gpu=scores.is_cuda):
             found = torch.autograd.grad([positive, scores], inputs, by_score, allow_unused=True)
-        return Leaves(*(torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(inputs, found))), slopes
+        return EdgeRows(*(torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(inputs, found))), slopes

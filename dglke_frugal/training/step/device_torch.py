@@ -16,7 +16,7 @@ from ...store.device import Device
 from ...store.device_rows import DeviceRows
 from ...store.replicated_rows import FactorRows
 from .device_batch import BatchForm, DeviceBlock
-from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
+from .device_gradients import AutogradPass, GradientPass, EdgeRows, ProjectedPass, SharedPass
 from .replicated_matrices import ReplicatedMatrices
 from .step_config import StepConfig
 
@@ -93,11 +93,11 @@ class TorchGradients:
         def read(table: int, slots: str):
             return matrices if table == at.in_place else rows[table].index_select(0, batch[slots])
 
-        leaves = Leaves(*(read(ENTITIES if name != "relation" else RELATIONS, f"{name}_slot")
+        edges = EdgeRows(*(read(ENTITIES if name != "relation" else RELATIONS, f"{name}_slot")
                           for name in ("head", "tail", "relation", "negative")))
         if len(rows) == 3:
-            leaves = leaves._replace(projection=read(PROJECTIONS, "relation_slot"))
-        gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
+            edges = edges._replace(projection=read(PROJECTIONS, "relation_slot"))
+        gradients, slopes = self._pass.run(form, edges, batch["weight"] if form.weighted else None)
 
         gradients = gradients._replace(negative=gradients.negative.contiguous())  # kernels write to them
         if at.in_place != RELATIONS:

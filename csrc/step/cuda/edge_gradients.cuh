@@ -1,4 +1,4 @@
-// Gradients of leaves, made by the tiles of gradients of queries (pair_passes.cuh): for columnwise programs.
+// Gradients of the rows of edges, made by the tiles of gradients of queries (pair_passes.cuh): for columnwise programs.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -14,7 +14,7 @@ namespace frugal::cuda {
 
 // In the place of QueryGradients: the gradients of queries themselves are stored nowhere.
 template <typename Program>
-class LeafGradients {
+class EdgeGradients {
   // What a row of a tile takes of its edge: the beginning of Facts, and slots. In shared memory before the tile is
   // folded, so that rows can be loaded as soon as it has been.
   struct alignas(16) Edge {
@@ -29,8 +29,8 @@ class LeafGradients {
     float4 fixed, relation, corrupted;
   };
 
-  // A chunk's own negatives add gradients to leaves that other tiles make.
-  static bool can_take(const Step& s) { return s.own == 0 && s.aligned_leaves; }
+  // A chunk's own negatives add gradients to rows of edges that other tiles make.
+  static bool can_take(const Step& s) { return s.own == 0 && s.aligned_edges; }
 
   static __device__ void start(const Step& s, int chunk, int first_row, int rows, float* shared) {
     const DeviceBatch& batch = s.batch;
@@ -46,14 +46,15 @@ class LeafGradients {
       copy(to.corrupted, batch.corrupt_head ? batch.head_slot : batch.tail_slot);
     }
   }
-  __device__ LeafGradients(const Step& s, int chunk, int first_row, const float* shared)
+  __device__ EdgeGradients(const Step& s, int chunk, int first_row, const float* shared)
       : s_(s),
         edges_(reinterpret_cast<const Edge*>(shared)),
         first_row_(first_row),
-        leaf_stride_(static_cast<int>(s.leaf_stride)),
+        edge_stride_(static_cast<int>(s.edge_stride)),
         relation_stride_(static_cast<int>(s.out.relation.stride)) {
     const std::int64_t first_edge = chunk * s.batch.chunk_size;
-    float *const heads = s.leaf + first_edge * leaf_stride_, *const tails = heads + s.batch.positives * leaf_stride_;
+    float *const heads = s.edge_gradient + first_edge * edge_stride_,
+        *const tails = heads + s.batch.positives * edge_stride_;
     fixed_ = s.batch.corrupt_head ? tails : heads;
     corrupted_ = s.batch.corrupt_head ? heads : tails;
     relation_ = s.out.relation.data + first_edge * relation_stride_;
@@ -88,8 +89,8 @@ class LeafGradients {
     const SideColumns z = gradient(q.z, from.fixed.z, from.relation.z, from.corrupted.z);
     const SideColumns w = gradient(q.w, from.fixed.w, from.relation.w, from.corrupted.w);
     const auto store = [](float* to, float4 values) { *reinterpret_cast<float4*>(to) = values; };
-    store(fixed_ + row * leaf_stride_ + column, {x.fixed.x, y.fixed.x, z.fixed.x, w.fixed.x});
-    store(corrupted_ + row * leaf_stride_ + column, {x.corrupted.x, y.corrupted.x, z.corrupted.x, w.corrupted.x});
+    store(fixed_ + row * edge_stride_ + column, {x.fixed.x, y.fixed.x, z.fixed.x, w.fixed.x});
+    store(corrupted_ + row * edge_stride_ + column, {x.corrupted.x, y.corrupted.x, z.corrupted.x, w.corrupted.x});
     float4 relation = {x.relation.x, y.relation.x, z.relation.x, w.relation.x};
     AddedPenalty(s_.loss, s_.regularized).add(relation, from.relation);
     store(relation_ + row * relation_stride_ + column, relation);
@@ -98,7 +99,7 @@ class LeafGradients {
  private:
   const Step& s_;
   const Edge* const edges_;
-  const int first_row_, leaf_stride_, relation_stride_;
+  const int first_row_, edge_stride_, relation_stride_;
   float *fixed_, *corrupted_, *relation_;  // rows of the chunk
 };
 
