@@ -38,7 +38,7 @@ struct PairTerm<PairKind::kAbsolute> {
   static constexpr int kParts = 1;
   FRUGAL_PAIR_CODE static float distance(const float* d) { return std::fabs(d[0]); }
   // Adds weight * d distance / d difference; 0 where the difference is.
-  FRUGAL_PAIR_CODE static void pull(const float* d, float weight, float* sum) {
+  FRUGAL_PAIR_CODE static void add_gradient(const float* d, float weight, float* sum) {
     sum[0] += d[0] > 0.0f ? weight : d[0] < 0.0f ? -weight : 0.0f;
   }
 };
@@ -47,7 +47,7 @@ template <>
 struct PairTerm<PairKind::kModulus> {
   static constexpr int kParts = 2;
   FRUGAL_PAIR_CODE static float distance(const float* d) { return std::sqrt(d[0] * d[0] + d[1] * d[1]); }
-  FRUGAL_PAIR_CODE static void pull(const float* d, float weight, float* sum) {
+  FRUGAL_PAIR_CODE static void add_gradient(const float* d, float weight, float* sum) {
     const float modulus = distance(d), ratio = modulus > 0.0f ? weight / modulus : 0.0f;
     sum[0] += ratio * d[0];
     sum[1] += ratio * d[1];

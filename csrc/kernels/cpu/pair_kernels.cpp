@@ -55,7 +55,7 @@ void gradients_of(const PairShape& s, const float* mine, const float* theirs, co
             d[part] = own[k + part * terms] - other[k + part * terms];
             sum[part] = out[k + part * terms];
           }
-          Term::pull(d, weight, sum);
+          Term::add_gradient(d, weight, sum);
           for (int part = 0; part < Term::kParts; ++part) out[k + part * terms] = sum[part];
         }
       }

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kGradientThreads)
         float d[Term::kParts];
 #pragma unroll
         for (int part = 0; part < Term::kParts; ++part) d[part] = own[r][part] - other[part];
-        Term::pull(d, w.data[chunk * w.chunk + (first + r) * w.mine + j * w.theirs], sum[r]);
+        Term::add_gradient(d, w.data[chunk * w.chunk + (first + r) * w.mine + j * w.theirs], sum[r]);
       }
     }
 #pragma unroll

@@ -300,8 +300,9 @@ void launch_losses(const Step& s, cudaStream_t stream) {
 }
 
 template <typename P, typename Queries>
-void launch_pulls(const Step& s, cudaStream_t stream) {
-  launch(pull_kernel<P, Queries>, pull_blocks<P>(s), PullTile<P, true>::kThreads, pull_floats<P, Queries>(), stream,
+void launch_pair_gradients(const Step& s, cudaStream_t stream) {
+  launch(pair_gradient_kernel<P, Queries>, pair_gradient_blocks<P>(s), PairGradientTile<P, true>::kThreads,
+         pair_gradient_floats<P, Queries>(), stream,
          "gradients of pairs", s);
 }
 
@@ -309,11 +310,11 @@ void launch_pulls(const Step& s, cudaStream_t stream) {
 template <typename Program, typename P>
 void launch_gradients(const Step& s, cudaStream_t stream) {
   if constexpr (IsColumnwise<Program>)
-    if (EdgeGradients<Program>::can_take(s)) return launch_pulls<P, EdgeGradients<Program>>(s, stream);
+    if (EdgeGradients<Program>::can_take(s)) return launch_pair_gradients<P, EdgeGradients<Program>>(s, stream);
   if constexpr (Program::kSimilarity == Similarity::kModulus)
     launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
   else
-    launch_pulls<P, QueryGradients>(s, stream);
+    launch_pair_gradients<P, QueryGradients>(s, stream);
   launch(edge_gradients_kernel<Program>, pieces(s.batch.positives, kTeams), kThreads, kTeams * EdgeRows::floats(s),
          stream,
          "gradients of positives", s);

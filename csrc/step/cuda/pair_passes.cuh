@@ -10,13 +10,14 @@
 
 namespace frugal::cuda {
 
-// How a similarity compares and pulls. kSquared: the pull is the sum of weights times the row itself, less the product.
+// How a similarity compares and what the gradients of its pairs are. kSquared: a gradient is the sum of weights times
+// the row itself, less the product.
 // The shapes are small, so that a batch of a thousand has a tile for every multiprocessor.
 struct DotPairs {
   using Compare = Product;
-  using Pull = Product;
+  using PairGradient = Product;
   using CompareShape = Shape<4, 16, 4, 8, 32>;
-  using PullShape = Shape<4, 16, 4, 8, 32>;
+  using PairGradientShape = Shape<4, 16, 4, 8, 32>;
   static constexpr bool kSquared = false;
 };
 struct L2Pairs : DotPairs {
@@ -24,7 +25,7 @@ struct L2Pairs : DotPairs {
 };
 struct L1Pairs : DotPairs {
   using Compare = AbsoluteDistance;
-  using Pull = AbsolutePull;
+  using PairGradient = AbsoluteGradient;
 };
 struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
   using Compare = ModulusDistance;
@@ -46,13 +47,13 @@ template <typename P>
 struct Tiles {
   using Compare = Tile<typename P::Compare, typename P::CompareShape, false, false>;
   template <bool kOfNegatives>
-  using Pull = Tile<typename P::Pull, typename P::PullShape, kOfNegatives, true>;
+  using PairGradient = Tile<typename P::PairGradient, typename P::PairGradientShape, kOfNegatives, true>;
 };
 template <typename P, int kPasses>
 struct Tiles<TensorPairs<P, kPasses>> {
   using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 3, 3>, false, false>;
   template <bool kOfNegatives>
-  using Pull = TensorTile<kPasses, TensorShape<2, 5, 2, 1, 2, 32, 3, 3>, kOfNegatives, true>;
+  using PairGradient = TensorTile<kPasses, TensorShape<2, 5, 2, 1, 2, 32, 3, 3>, kOfNegatives, true>;
 };
 
 template <typename P, int kPasses>
@@ -63,7 +64,7 @@ struct Tiles<ShortTensorPairs<P, kPasses>> {
 template <typename P>
 using CompareTile = typename Tiles<P>::Compare;
 template <typename P, bool kOfNegatives>
-using PullTile = typename Tiles<P>::template Pull<kOfNegatives>;
+using PairGradientTile = typename Tiles<P>::template PairGradient<kOfNegatives>;
 
 template <typename P>
 __global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlocks) compare_kernel(Step s) {
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlo
     }
 }
 
-// What pull_tile wants of where gradients go, for those that need nothing besides but a row's own words.
+// What pair_gradient_tile wants of where gradients go, for those that need nothing besides but a row's own words.
 struct TakesOwnWords {
   static constexpr int kFloatsOfRow = 0;
   using Words = float4;
@@ -188,8 +189,8 @@ struct NegativeGradients : TakesOwnWords {
 //   write(row, column, values, words): takes the four, of which those below s.part count
 //   weight_sum(row): of a query, for L2.
 template <typename P, bool kOfNegatives, typename To>
-__device__ void pull_tile(const Step& s, float* shared, int chunk, int tile) {
-  using T = PullTile<P, kOfNegatives>;
+__device__ void pair_gradient_tile(const Step& s, float* shared, int chunk, int tile) {
+  using T = PairGradientTile<P, kOfNegatives>;
   const int part = static_cast<int>(s.part), across = (part + T::kColumns - 1) / T::kColumns;
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
   const Operand queries = s.queries(chunk, s.query), negatives = s.negatives(chunk);
@@ -197,7 +198,7 @@ __device__ void pull_tile(const Step& s, float* shared, int chunk, int tile) {
   To::start(s, chunk, first_row, T::kRows, shared + T::kSharedFloats);
   typename T::Sums sum = {};
   typename T::Sums own = {};
-  if constexpr (P::Pull::kOwn) {
+  if constexpr (P::PairGradient::kOwn) {
 #pragma unroll
     for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
@@ -240,19 +241,20 @@ __device__ void pull_tile(const Step& s, float* shared, int chunk, int tile) {
 
 // Queries: what becomes of the gradients of queries.
 template <typename P, typename Queries>
-__global__ void __launch_bounds__(PullTile<P, true>::kThreads, PullTile<P, true>::kBlocks) pull_kernel(Step s) {
-  using OfQueries = PullTile<P, false>;
-  using OfNegatives = PullTile<P, true>;
-  extern __shared__ __align__(16) float shared[];  // pull_floats
+__global__ void __launch_bounds__(PairGradientTile<P, true>::kThreads,
+                                  PairGradientTile<P, true>::kBlocks) pair_gradient_kernel(Step s) {
+  using OfQueries = PairGradientTile<P, false>;
+  using OfNegatives = PairGradientTile<P, true>;
+  extern __shared__ __align__(16) float shared[];  // pair_gradient_floats
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);
   const int tiles_of_queries = across * down_queries, tiles = across * (down_queries + down_negatives);
   const int chunk = blockIdx.x / tiles, tile = blockIdx.x % tiles;
   if (tile < tiles_of_queries)
-    pull_tile<P, false, Queries>(s, shared, chunk, tile);
+    pair_gradient_tile<P, false, Queries>(s, shared, chunk, tile);
   else
-    pull_tile<P, true, NegativeGradients>(s, shared, chunk, tile - tiles_of_queries);
+    pair_gradient_tile<P, true, NegativeGradients>(s, shared, chunk, tile - tiles_of_queries);
 }
 
 template <typename P>
@@ -263,17 +265,17 @@ std::int64_t compare_blocks(const Step& s) {
 
 template <typename P, bool kOfNegatives, typename To>
 constexpr int tile_floats() {
-  using T = PullTile<P, kOfNegatives>;
+  using T = PairGradientTile<P, kOfNegatives>;
   return T::kSharedFloats + T::kRows * To::kFloatsOfRow;
 }
 template <typename P, typename Queries>
-constexpr int pull_floats() {
+constexpr int pair_gradient_floats() {
   return std::max(tile_floats<P, false, Queries>(), tile_floats<P, true, NegativeGradients>());
 }
 
 template <typename P>
-std::int64_t pull_blocks(const Step& s) {
-  using T = PullTile<P, true>;
+std::int64_t pair_gradient_blocks(const Step& s) {
+  using T = PairGradientTile<P, true>;
   return s.chunks * pieces(s.part, T::kColumns) * (pieces(s.batch.chunk_size, T::kRows) + pieces(s.columns, T::kRows));
 }
 

@@ -129,7 +129,7 @@ struct AbsoluteDistance {
 };
 
 // a: weight, b: the other row, own: the result's row. sign(own - b) * weight is added.
-struct AbsolutePull {
+struct AbsoluteGradient {
   static constexpr bool kOwn = true;
   static constexpr int kLeft = 1, kRight = 1, kUnroll = 2;
   template <int kRows, int kColumns>
