@@ -37,6 +37,6 @@ namespace kernels { void bind(nb::module_& module); }
 namespace prefetch { void bind(nb::module_& module); }
 namespace pairs { void bind(nb::module_& module); }
 namespace matrices { void bind(nb::module_& module); }
-namespace given_scores { void bind(nb::module_& module); }
+namespace loss_from_scores { void bind(nb::module_& module); }
 
 }  // namespace frugal::bindings

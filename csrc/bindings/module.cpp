@@ -28,5 +28,5 @@ NB_MODULE(_native, module) {
   prefetch::bind(module);
   pairs::bind(module);
   matrices::bind(module);
-  given_scores::bind(module);
+  loss_from_scores::bind(module);
 }

@@ -64,7 +64,7 @@ def test_behaves_like_a_dictionary_with_scores(dense, policy, capacity, calls, t
     model = ScoredDictionary(index, policy)
     for name, pairs in calls:
         keys = np.array([k for k, _ in pairs], dtype=np.int64)
-        given_scores = np.array([g for _, g in pairs], dtype=np.uint64)
+        scores_in = np.array([g for _, g in pairs], dtype=np.uint64)
         if name == "step":
             model.time += 1
             index.set_time(model.time)
@@ -74,7 +74,7 @@ def test_behaves_like_a_dictionary_with_scores(dense, policy, capacity, calls, t
         elif name == "erase":
             assert index.erase(keys).tolist() == [model.rows.pop(int(k), None) is not None for k in keys]
         elif name == "assign":
-            slots = index.assign(keys, given_scores)
+            slots = index.assign(keys, scores_in)
             for (key, score), slot in zip(pairs, slots.tolist()):
                 row = model.rows.get(key)
                 assert slot == (row[0] if row else -1)
@@ -82,7 +82,7 @@ def test_behaves_like_a_dictionary_with_scores(dense, policy, capacity, calls, t
                     row[1:] = model.score(row[1], score), model.time
         else:
             expected = []
-            slots, found, evicted, evicted_scores = index.insert_and_evict(keys, given_scores)
+            slots, found, evicted, evicted_scores = index.insert_and_evict(keys, scores_in)
             for (key, score), slot in zip(pairs, slots.tolist()):
                 expected.append(model.upsert(key, score))
                 if key in model.rows:

@@ -92,7 +92,7 @@ def test_a_full_table_does_what_a_dictionary_with_scores_does(policy, device):
         module, plain = make(policy, keep_evicted=True, cache=cache, device=device), PlainKeys(policy, CAPACITY)
         random = np.random.default_rng(seed)
         scores = [random.integers(0, 5, len(keys)) for _, keys in program]
-        given_scores = [torch.from_numpy(each) if policy == "customized" else None for each in scores]
+        scores_in = [torch.from_numpy(each) if policy == "customized" else None for each in scores]
         train = [i for i, (what, _) in enumerate(program) if what == "train"]
         asked = 0
         for i, (what, keys) in enumerate(program):
@@ -103,9 +103,9 @@ def test_a_full_table_does_what_a_dictionary_with_scores_does(policy, device):
                     assert torch.equal(module(ids).cpu(), expected)
                 continue
             for j in train[asked + module._table.pending : asked + ahead]:
-                module.prefetch(torch.tensor(program[j][1]), scores=given_scores[j])
+                module.prefetch(torch.tensor(program[j][1]), scores=scores_in[j])
             asked += 1
-            values = module(ids, given_scores[i])
+            values = module(ids, scores_in[i])
             places = plain.bring_in(keys, scores[i].tolist())
             assert torch.equal(values.detach().cpu(), plain.rows(keys, places))
             gradient = torch.from_numpy(random.standard_normal((len(keys), DIM), np.float32))

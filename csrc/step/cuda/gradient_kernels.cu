@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
 // pairs. kVectors: of a row, or 0 for any number.
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
-__device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
+__device__ void compute_query_loss(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
   const LossSpec loss = with_known<kKnown>(s.loss);
   const std::int64_t stride = kVectors > 0 ? kVectors * kLanes : s.weight_stride;
   const std::int64_t chunk = edge / s.batch.chunk_size;
@@ -230,7 +230,7 @@ std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
   extern __shared__ __align__(16) float shared[];
-  lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
+  compute_query_loss<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
 }
 
 // Where tiles have not made them (edge_gradients.cuh). A half-warp per edge: from the gradients of its query and its

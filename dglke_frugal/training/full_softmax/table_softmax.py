@@ -133,7 +133,7 @@ class TableSoftmax:
                                      products.score_unit)
         log_sum = torch.add(largest, total.log(), out=self._log_sum)
         self._loss_side_stream = self._device.side_stream(fills_device=True)
-        self._loss_side_stream.run(lambda: self._lose(log_sum, wanted, scale))
+        self._loss_side_stream.run(lambda: self._compute_loss(log_sum, wanted, scale))
         return log_sum
 
     def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
@@ -145,7 +145,7 @@ class TableSoftmax:
         self._update.end(batch_rows, sums)
         return self._loss
 
-    def _lose(self, log_sum: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> None:
+    def _compute_loss(self, log_sum: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> None:
         self._loss = ((log_sum - wanted).double() * scale).sum()
 
     def _score(self, tile: torch.Tensor, is_met: bool = False) -> torch.Tensor:

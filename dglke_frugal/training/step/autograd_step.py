@@ -95,11 +95,11 @@ class AutogradStep(HostStep):
 
     def _slopes(self, batch, positive: torch.Tensor, negative: torch.Tensor):
         """((B,) and (B, N) d loss / d score, losses (B, 2)) of scores positive (B,) and negative (B, N); see
-        _native.lose_scores."""
+        _native.loss_from_scores."""
         weight = np.array(batch.weight) if len(batch.weight) else None
         own = batch.chunk_size if self._config.degree_negatives else 0
         slope, slopes, losses = torch.empty_like(positive), negative.clone(), positive.new_empty(len(positive), 2)
-        _native.lose_scores(self._config.loss, positive.contiguous(), slopes, weight, own, slope, losses)
+        _native.loss_from_scores(self._config.loss, positive.contiguous(), slopes, weight, own, slope, losses)
         return (slope, slopes), losses
 
     def _negative_scores(self, batch, head, edges, tail, negatives) -> torch.Tensor:

@@ -1,4 +1,4 @@
-#include "step/given_scores.h"
+#include "step/loss_from_scores.h"
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace frugal::cpu {
 
 using FRUGAL_ISA::regularize;
 
-void lose_scores(const LossSpec& loss, const GivenScores& s) {
+void loss_from_scores(const LossSpec& loss, const ScoredPositives& s) {
   const Kernels& kernels = frugal::kernels();
   const std::int64_t vectors = pieces(s.columns, kVector);
   std::vector<float> values(vectors * kVector), slope(values.size());

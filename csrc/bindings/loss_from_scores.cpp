@@ -1,4 +1,4 @@
-#include "step/given_scores.h"
+#include "step/loss_from_scores.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -12,9 +12,9 @@
 #include "bindings/bindings.h"
 #include "bindings/loss_spec.h"
 #include "bindings/row_arrays.h"
-#include "step/cuda/given_scores.h"
+#include "step/cuda/loss_from_scores.h"
 
-namespace frugal::bindings::given_scores {
+namespace frugal::bindings::loss_from_scores {
 namespace {
 
 using Numbers = std::optional<Vector<std::int32_t>>;
@@ -22,7 +22,7 @@ using Numbers = std::optional<Vector<std::int32_t>>;
 using Table = std::tuple<ConstRows, Numbers, Numbers, Rows, Floats, Floats>;
 using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
 
-void lose_scores(nb::handle loss, const Vector<float>& positive, const Rows& scores,
+void loss_from_scores(nb::handle loss, const Vector<float>& positive, const Rows& scores,
                  const std::optional<Vector<float>>& weight, std::int64_t own, const Floats& positive_slope,
                  const Rows& losses, std::uintptr_t stream) {
   const LossSpec spec = loss_spec(loss);
@@ -32,12 +32,12 @@ void lose_scores(nb::handle loss, const Vector<float>& positive, const Rows& sco
           "scores must be (positives, columns), losses (positives, 2), and what a positive has one of (positives,)");
   require(own >= 0 && own <= static_cast<std::int64_t>(scores.shape(1)),
           "a chunk's own side must be among the columns");
-  const GivenScores given{static_cast<std::int64_t>(positives), static_cast<std::int64_t>(scores.shape(1)), own,
+  const ScoredPositives given{static_cast<std::int64_t>(positives), static_cast<std::int64_t>(scores.shape(1)), own,
                           positive.data(), scores.data(), weight ? weight->data() : nullptr, positive_slope.data(),
                           losses.data()};
   const nb::gil_scoped_release release;
-  if (on_cuda(scores)) return cuda::lose_scores(spec, given, {stream});
-  cpu::lose_scores(spec, given);
+  if (on_cuda(scores)) return cuda::loss_from_scores(spec, given, {stream});
+  cpu::loss_from_scores(spec, given);
 }
 
 PenalizedRows penalized(const Table& table) {
@@ -82,7 +82,8 @@ void add_losses(nb::handle loss, const nb::ndarray<const float, nb::ndim<2>, nb:
 }  // namespace
 
 void bind(nb::module_& module) {
-  module.def("lose_scores", &lose_scores, "loss"_a, "positive"_a, "scores"_a.noconvert(), "weight"_a.none(), "own"_a,
+  module.def("loss_from_scores", &loss_from_scores, "loss"_a, "positive"_a, "scores"_a.noconvert(), "weight"_a.none(),
+             "own"_a,
              "positive_slope"_a.noconvert(), "losses"_a.noconvert(), "stream"_a = 0,
              "Losses of scores that others computed. positive (B,); scores (B, n) of negatives, which become "
              "d loss / d score; weight (B,) edge importance, or None; own: positives of a chunk, if the first columns "
@@ -96,8 +97,8 @@ void bind(nb::module_& module) {
       "each, 0 of those; squares (n,), the gradients' mean squares with that). Runs where the first gradients lie.");
   module.def("add_losses", &add_losses, "loss"_a, "losses"_a, "amounts"_a.none(), "sums"_a.noconvert(),
              "stream"_a = 0,
-             "Adds to sums (4,): positive, negative, regularization, total of a step, from what lose_scores and "
+             "Adds to sums (4,): positive, negative, regularization, total of a step, from what loss_from_scores and "
              "penalize found. Runs where `sums` lies.");
 }
 
-}  // namespace frugal::bindings::given_scores
+}  // namespace frugal::bindings::loss_from_scores

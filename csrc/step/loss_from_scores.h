@@ -1,7 +1,7 @@
 // Losses and penalties of a step whose scores and gradients others compute (torch): from scores to slopes, from rows to
 // their penalties, and from all of these to what the step reports.
 //
-// Twins: cuda/given_scores.h, with the same bits but for sums of losses, which have another order.
+// Twins: cuda/loss_from_scores.h, with the same bits but for sums of losses, which have another order.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace frugal {
 
-struct GivenScores {
+struct ScoredPositives {
   std::int64_t positives, columns;
   std::int64_t own;       // positives of a chunk, if the first columns are their own side; else 0
   const float* positive;  // (positives,) scores
@@ -38,7 +38,7 @@ inline constexpr int kMostPenalized = 3;
 
 namespace cpu {
 
-void lose_scores(const LossSpec& loss, const GivenScores& scores);
+void loss_from_scores(const LossSpec& loss, const ScoredPositives& scores);
 void penalize(const LossSpec& loss, std::span<const PenalizedRows> tables);
 // Adds the means of losses (positives, 2), and the penalty that is coefficient * sum of `amounts`, to sums (4,):
 // positive, negative, regularization, total.

@@ -1,4 +1,4 @@
-// The kernels of losses of given scores, run on a CPU, against their twins.
+// The kernels of losses from scores, run on a CPU, against their twins.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "random_floats.h"
-#include "step/cuda/given_scores.h"
+#include "step/cuda/loss_from_scores.h"
 
-namespace frugal::emulated_given_scores {
+namespace frugal::emulated_loss_from_scores {
 namespace {
 
 using testing::Floats, testing::random_floats;
@@ -28,12 +28,12 @@ std::vector<LossSpec> losses() {
   return {plain, hinge, pairwise, adversarial, softmax};
 }
 
-struct Lost {
+struct Losses {
   Floats scores, slope, losses;
   std::vector<double> sums;
 };
 
-TEST(EmulatedGivenScores, HaveTheHostsBits) {
+TEST(EmulatedLossFromScores, HaveTheHostsBits) {
   std::mt19937 random(1);
   for (const LossSpec& loss : losses())
     for (const std::int64_t columns : {1, 16, 77})
@@ -42,17 +42,18 @@ TEST(EmulatedGivenScores, HaveTheHostsBits) {
         const Floats positive = random_floats(positives, random), scores = random_floats(positives * columns, random);
         Floats weight = random_floats(positives, random);
         for (float& each : weight) each = std::fabs(each);
-        const auto lose = [&](auto compute, auto add) {
-          Lost lost{scores, Floats(positives, NAN), Floats(2 * positives, NAN), std::vector<double>(4)};
-          compute(loss, GivenScores{positives, columns, own, positive.data(), lost.scores.data(),
+        const auto compute_loss = [&](auto compute, auto add) {
+          Losses lost{scores, Floats(positives, NAN), Floats(2 * positives, NAN), std::vector<double>(4)};
+          compute(loss, ScoredPositives{positives, columns, own, positive.data(), lost.scores.data(),
                                     own == 1 ? nullptr : weight.data(), lost.slope.data(), lost.losses.data()});
           add(loss, lost.losses, scores, lost.sums.data());
           return lost;
         };
-        const Lost found = lose([](const auto&... x) { cuda::lose_scores(x..., {}); },
+        const Losses found = compute_loss([](const auto&... x) { cuda::loss_from_scores(x..., {}); },
                                 [](const auto&... x) { cuda::add_losses(x..., {}); });
-        const Lost expected =
-            lose([](const auto&... x) { cpu::lose_scores(x...); }, [](const auto&... x) { cpu::add_losses(x...); });
+        const Losses expected =
+            compute_loss([](const auto&... x) { cpu::loss_from_scores(x...); },
+                         [](const auto&... x) { cpu::add_losses(x...); });
         expect_same_bits(found.scores, expected.scores);
         expect_same_bits(found.slope, expected.slope);
         expect_same_bits(found.losses, expected.losses);
@@ -60,7 +61,7 @@ TEST(EmulatedGivenScores, HaveTheHostsBits) {
       }
 }
 
-TEST(EmulatedGivenScores, ArePenalizedAsOnTheHost) {
+TEST(EmulatedLossFromScores, ArePenalizedAsOnTheHost) {
   std::mt19937 random(2);
   constexpr std::int64_t kRows = 5, kSlots = 11;
   const std::vector<std::int32_t> reads{0, 2, 2, 3, 3, 7}, slot{4, 0, 0, 3, 1, 4, 4, 2, 0, 1, 3};
@@ -93,4 +94,4 @@ TEST(EmulatedGivenScores, ArePenalizedAsOnTheHost) {
 }
 
 }  // namespace
-}  // namespace frugal::emulated_given_scores
+}  // namespace frugal::emulated_loss_from_scores

@@ -1,4 +1,4 @@
-#include "step/cuda/given_scores.h"
+#include "step/cuda/loss_from_scores.h"
 
 #include <string>
 
@@ -19,7 +19,8 @@ constexpr int kSumThreads = 512;
 
 // A block takes a positive with its negatives.
 template <KnownLoss kKnown>
-__global__ void __launch_bounds__(kThreads) lose_kernel(LossSpec any, GivenScores s, std::int64_t vectors) {
+__global__ void __launch_bounds__(kThreads) loss_from_scores_kernel(LossSpec any, ScoredPositives s,
+                                                                    std::int64_t vectors) {
   extern __shared__ __align__(16) float shared[];
   const LossSpec loss = with_known<kKnown>(any);
   const std::int64_t edge = blockIdx.x, stride = vectors * kLanes;
@@ -117,14 +118,14 @@ cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStrea
 
 }  // namespace
 
-void lose_scores(const LossSpec& loss, const GivenScores& s, const Launch& launch) {
+void loss_from_scores(const LossSpec& loss, const ScoredPositives& s, const Launch& launch) {
   if (s.positives == 0) return;
   const std::int64_t vectors = (s.columns + kLanes - 1) / kLanes;
   const auto bytes = static_cast<int>(4 * vectors * kLanes * sizeof(float));
   constexpr int kFreeOfAsking = 48 << 10;
   const auto blocks = static_cast<unsigned>(s.positives);
   with_known_loss(loss, [&](auto known) {
-    const auto kernel = lose_kernel<known()>;
+    const auto kernel = loss_from_scores_kernel<known()>;
     if (bytes > kFreeOfAsking)
       cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                  "reserving shared memory for losses", "make --neg_sample_size smaller");
