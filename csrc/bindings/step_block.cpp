@@ -167,7 +167,7 @@ void bind(nb::module_& module) {
         const std::int64_t columns = (own + negatives_per_chunk + kVector - 1) / kVector * kVector;
         const std::int64_t scores =
             (positives + chunks) * columns + 2 * ((positives + kVector - 1) / kVector * kVector) + chunks * kVector;
-        return nb::make_tuple(scores, positives * (columns + cuda::kFactFloats));
+        return nb::make_tuple(scores, positives * (columns + cuda::kQueryStateFloats));
       },
       "step"_a, "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a,
       "Floats that ranks exchange in a step of such a batch: of raw scores, and of what becomes of them.");

@@ -4,7 +4,7 @@
 //
 // Such a program derives from Columnwise<Program>, which makes rows of
 //   query(fixed, relation, corrupt_head)
-//   factor(memo, score_gradient)
+//   factor(saved, score_gradient)
 //   gradient(x, query_gradient, factor, corrupt_head): SideColumns, as x.
 // Devices also call these by themselves, where a query's gradient is made.
 #pragma once
@@ -28,11 +28,11 @@ struct Columnwise {
       write(query + i, Program::query(read(side.fixed + i), read(x.relation + i), corrupt_head));
     });
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float memo,
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float saved,
                                      float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const Sides side(x, corrupt_head);
     const SideGradients to(out, corrupt_head);
-    const Vec factor = broadcast(Program::factor(memo, score_gradient));
+    const Vec factor = broadcast(Program::factor(saved, score_gradient));
     for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
       const SideColumns columns = {read(side.fixed + i), read(x.relation + i), read(side.corrupted + i)};
       const SideColumns gradient = Program::gradient(columns, read(query_gradient + i), factor, corrupt_head);

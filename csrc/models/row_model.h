@@ -28,17 +28,17 @@ class RowModel final : public Model {
         numbers_{spec.entity_dim, spec.relation_dim, spec.gamma, spec.embedding_range / static_cast<float>(M_PI)} {
     Program::check(spec);
   }
-  float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const override {
-    return finish(raw(x, corrupt_head, query), memo);
+  float forward(const Triple& x, bool corrupt_head, float* query, float* saved) const override {
+    return finish(raw(x, corrupt_head, query), saved);
   }
   bool splits() const override { return true; }
   float raw(const Triple& x, bool corrupt_head, float* query) const override {
     return Program::raw(numbers_, x, corrupt_head, query);
   }
-  float finish(float raw, float* memo) const override { return Program::finish(numbers_, raw, memo); }
-  void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient, const float* query_gradient,
+  float finish(float raw, float* saved) const override { return Program::finish(numbers_, raw, saved); }
+  void backward(const Triple& x, bool corrupt_head, float saved, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {
-    Program::backward(numbers_, x, corrupt_head, memo, score_gradient, query_gradient, out);
+    Program::backward(numbers_, x, corrupt_head, saved, score_gradient, query_gradient, out);
   }
 
  private:

@@ -32,9 +32,9 @@ struct SimplE {
       return read(query + i) * read(side.corrupted + i) + read(query + half + i) * read(side.corrupted + half + i);
     });
   }
-  // *memo: the slope of the clamp, 1 or 0.
-  FRUGAL_DEVICE static float finish(const ModelNumbers&, float raw, float* memo) {
-    *memo = raw < -kClamp || raw > kClamp ? 0.0f : 1.0f;
+  // *saved: the slope of the clamp, 1 or 0.
+  FRUGAL_DEVICE static float finish(const ModelNumbers&, float raw, float* saved) {
+    *saved = raw < -kClamp || raw > kClamp ? 0.0f : 1.0f;
     return raw < -kClamp ? -kClamp : raw > kClamp ? kClamp : raw;
   }
   FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float slope,

@@ -36,10 +36,10 @@ struct TransEL2 : TransE, Columnwise<TransEL2> {
       return difference * difference;
     });
   }
-  // *memo: the positive's distance.
-  FRUGAL_DEVICE static float finish(const ModelNumbers& model, float raw, float* memo) {
-    *memo = __builtin_sqrtf(raw);
-    return model.gamma - *memo;
+  // *saved: the positive's distance.
+  FRUGAL_DEVICE static float finish(const ModelNumbers& model, float raw, float* saved) {
+    *saved = __builtin_sqrtf(raw);
+    return model.gamma - *saved;
   }
   FRUGAL_DEVICE static float factor(float norm, float score_gradient) {
     return norm > 0.0f ? -score_gradient / norm : 0.0f;

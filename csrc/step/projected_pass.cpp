@@ -183,8 +183,8 @@ class ProjectedPass final : public GradientPass {
     kernels.compare(Similarity::kL1, group.count, s.vectors, relation_dim_, query, scratch.panels.data(), weight);
     float score_gradient[kEdges];
     for (std::int64_t i = 0; i < group.count; ++i) {
-      const QueryFacts facts{edge_[group.first + i], positive_score_[group.first + i], 0.0f};
-      score_gradient[i] = take_losses(context_, batch, s, facts, nullptr, weight[i], scratch.slope.data(), out);
+      const ScoredQuery query{edge_[group.first + i], positive_score_[group.first + i], 0.0f};
+      score_gradient[i] = take_losses(context_, batch, s, query, nullptr, weight[i], scratch.slope.data(), out);
     }
 
     const Rows query_gradient = scratch.query_gradient.from(0), projected_gradient = scratch.projected_gradient.from(0);

@@ -7,7 +7,7 @@
 namespace frugal {
 
 // What the losses of one positive need to know of it.
-struct QueryFacts {
+struct ScoredQuery {
   std::int64_t edge;  // position in the batch
   float positive_score;
   float square;  // |query|^2, for Similarity::kL2
@@ -17,7 +17,7 @@ struct QueryFacts {
 // positive. slope: scratch of whole vectors. negative_square: |negative|^2, for Similarity::kL2. Returns d loss / d
 // positive score.
 inline float take_losses(const PassContext& context, const Batch& batch, const BatchShape& shape,
-                         const QueryFacts& query, const float* negative_square, float* values, float* slope,
+                         const ScoredQuery& query, const float* negative_square, float* values, float* slope,
                          EdgeGradients& out) {
   const LossSpec& loss = context.loss;
   const float importance = batch.weight.empty() ? 1.0f : batch.weight[query.edge];

@@ -115,7 +115,7 @@ class SharedPass final : public GradientPass {
       scratch.my_sum.reserve(s.chunk_size * parts() * kVector);
       scratch.their_sum.reserve(s.columns * parts() * kVector);
     }
-    for (auto* each : {&positive_score_, &score_gradient_, &memo_, &query_square_})
+    for (auto* each : {&positive_score_, &score_gradient_, &saved_, &query_square_})
       each->resize(static_cast<std::size_t>(s.positives));
   }
 
@@ -140,7 +140,7 @@ class SharedPass final : public GradientPass {
 
   void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
-      positive_score_[edge] = whole_ ? context_.model.forward(x, batch.corrupt_head, query_[edge], &memo_[edge])
+      positive_score_[edge] = whole_ ? context_.model.forward(x, batch.corrupt_head, query_[edge], &saved_[edge])
                                      : context_.model.raw(x, batch.corrupt_head, query_[edge]);
       if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
     });
@@ -185,7 +185,7 @@ class SharedPass final : public GradientPass {
     for (std::int64_t edge = own.first; edge < own.end; ++edge) {
       const float* const record = &values[edge * width];
       std::copy_n(record, columns, weight_[edge]);
-      positive_score_[edge] = context_.model.finish(record[columns], &memo_[edge]);
+      positive_score_[edge] = context_.model.finish(record[columns], &saved_[edge]);
       query_square_[edge] = record[columns + 1];
     }
     std::copy_n(&values[s.positives * width], common, negative_square_.data());
@@ -199,7 +199,7 @@ class SharedPass final : public GradientPass {
     for (std::int64_t edge = own.first; edge < own.end; ++edge) {
       float* const record = &records[edge * width];
       std::copy_n(weight_[edge], columns, record);
-      record[columns] = memo_[edge], record[columns + 1] = score_gradient_[edge];
+      record[columns] = saved_[edge], record[columns + 1] = score_gradient_[edge];
       record[columns + 2] = static_cast<float>(out.positive_loss[edge]);
       record[columns + 3] = static_cast<float>(out.negative_loss[edge]);
     }
@@ -207,7 +207,7 @@ class SharedPass final : public GradientPass {
     for (std::int64_t edge = 0; edge < s.positives; ++edge) {
       const float* const record = &records[edge * width];
       std::copy_n(record, columns, weight_[edge]);
-      memo_[edge] = record[columns], score_gradient_[edge] = record[columns + 1];
+      saved_[edge] = record[columns], score_gradient_[edge] = record[columns + 1];
       out.positive_loss[edge] = record[columns + 2], out.negative_loss[edge] = record[columns + 3];
     }
   }
@@ -278,7 +278,7 @@ class SharedPass final : public GradientPass {
   void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
                            std::int64_t end, EdgeGradients& out) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
-      context_.model.backward(x, batch.corrupt_head, memo_[edge], score_gradient_[edge], query_gradient_[edge],
+      context_.model.backward(x, batch.corrupt_head, saved_[edge], score_gradient_[edge], query_gradient_[edge],
                               {out.head[edge], out.relation[edge], out.tail[edge]});
       if (s.own > 0) add_to((batch.corrupt_head ? out.head : out.tail)[edge], own_gradient_[edge], dim_);
     });
@@ -301,7 +301,7 @@ class SharedPass final : public GradientPass {
   BufferRows weight_;                                        // (B, columns): d loss / d comparison
   Buffer panel_;                                             // per chunk, `vectors` panels of (dim, 16)
   Buffer negative_square_;                                   // (chunks, 16 * vectors)
-  std::vector<float> positive_score_, score_gradient_, memo_, query_square_;  // (B,)
+  std::vector<float> positive_score_, score_gradient_, saved_, query_square_;  // (B,)
   std::vector<Scratch> scratch_;                             // one per worker
 };
 

@@ -344,7 +344,7 @@ Pieces pieces_of(std::int64_t dim, const UpdateRule& rule) {
 }
 
 // Of numbers of 16 bits, without a bound and what else is seldom.
-bool is_plain_product(const ScoreTile& tile, const SoftmaxTargets& targets) {
+bool is_product_alone(const ScoreTile& tile, const SoftmaxTargets& targets) {
   return tile.unit && tile.bound <= 0.0f && !targets.off;
 }
 
@@ -354,7 +354,7 @@ cudaStream_t of(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(s
 
 void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::uintptr_t number) {
   const auto stream = of(number);
-  const auto kernel = is_plain_product(tile, targets) ? add_tile_kernel<true> : add_tile_kernel<false>;
+  const auto kernel = is_product_alone(tile, targets) ? add_tile_kernel<true> : add_tile_kernel<false>;
   kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, stream>>>(tile, targets, sums);
   cuda_check(cudaGetLastError(), "launching the sums of a softmax");
 }
@@ -364,7 +364,7 @@ void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const flo
   const auto written = static_cast<int>(form.columns(tile.columns));
   const auto blocks = static_cast<unsigned>(tile.rows);
   const auto stream = of(number);
-  if (form.element != RowElement::kFloat32 && !scale && is_plain_product(tile, targets)) {
+  if (form.element != RowElement::kFloat32 && !scale && is_product_alone(tile, targets)) {
     rounded_slopes_kernel<<<blocks, kThreads, 0, stream>>>(tile, targets, log_sum, form.factor, written);
   } else {
     const auto kernel = form.element == RowElement::kFloat32 ? tile_slopes_kernel<RowElement::kFloat32>

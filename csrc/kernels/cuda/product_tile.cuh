@@ -100,7 +100,7 @@ struct ProductTile {
       if constexpr (kOnTensorCores)
         multiply_octets(left, right, sum);
       else
-        multiply_plainly(left, right, sum);
+        multiply_in_float32(left, right, sum);
     }
   }
 
@@ -155,7 +155,7 @@ struct ProductTile {
     }
   }
 
-  static __device__ void multiply_plainly(const float* left, const float* right, Sums& sum) {
+  static __device__ void multiply_in_float32(const float* left, const float* right, Sums& sum) {
 #pragma unroll
     for (int half = 0; half < kGroup / 4; ++half) {
       float4 a[kMicroRows];

@@ -7,34 +7,34 @@ namespace frugal::cuda {
 
 struct Divisor {
   float value, reciprocal;  // both correctly rounded
-  bool plain;               // value in [2^-60, 2^60]
+  bool normal_range;               // value in [2^-60, 2^60]
 };
 
-__device__ inline bool is_plain_number(float x) {
+__device__ inline bool is_in_normal_range(float x) {
   constexpr unsigned kLeast = (127u - 60u) << 23, kMost = (127u + 60u) << 23;
   const unsigned size = __float_as_uint(x) & 0x7fffffffu;
   return (size - kLeast <= kMost - kLeast) | (size == 0u);
 }
 
 __device__ inline Divisor make_divisor(float value) {
-  return {value, __frcp_rn(value), is_plain_number(value) && value > 0.0f};
+  return {value, __frcp_rn(value), is_in_normal_range(value) && value > 0.0f};
 }
 
-// Each x becomes x / by, if it and all the others are numbers of usual size. Returns whether they are; else they are
-// worthless. Where nothing can overflow or underflow, one correction by an exact residual rounds correctly, since the
-// reciprocal is (Brisebarre, Muller and Raina 2004; tests/cuda/test_emulated_quotients.cpp).
+// Each x becomes x / by, if it and all the others are numbers in the normal range. Returns whether they are; else they
+// are worthless. Where nothing can overflow or underflow, one correction by an exact residual rounds correctly, since
+// the reciprocal is (Brisebarre, Muller and Raina 2004; tests/cuda/test_emulated_quotients.cpp).
 template <int kCount>
-__device__ inline bool divide_plain(float (&x)[kCount], const Divisor& by) {
-  bool plain = by.plain;
+__device__ inline bool divide_in_normal_range(float (&x)[kCount], const Divisor& by) {
+  bool normal_range = by.normal_range;
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
-    plain = plain & is_plain_number(x[k]);
+    normal_range = normal_range & is_in_normal_range(x[k]);
     const float guess = x[k] * by.reciprocal;
     const float best = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
     constexpr unsigned kSign = 0x80000000u;  // 0 keeps its own
     x[k] = __uint_as_float((__float_as_uint(best) & ~kSign) | (__float_as_uint(x[k]) & kSign));
   }
-  return plain;
+  return normal_range;
 }
 
 __device__ __noinline__ static float any_quotient(float x, float by) { return __fdiv_rn(x, by); }
@@ -45,9 +45,9 @@ __device__ inline void divide(float (&x)[kCount], const Divisor& by) {
   float quotient[kCount];
 #pragma unroll
   for (int k = 0; k < kCount; ++k) quotient[k] = x[k];
-  const bool plain = divide_plain(quotient, by);
+  const bool normal_range = divide_in_normal_range(quotient, by);
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) x[k] = plain ? quotient[k] : any_quotient(x[k], by.value);
+  for (int k = 0; k < kCount; ++k) x[k] = normal_range ? quotient[k] : any_quotient(x[k], by.value);
 }
 
 }  // namespace frugal::cuda

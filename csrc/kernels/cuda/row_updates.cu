@@ -189,13 +189,13 @@ struct RowMove {
 };
 
 // Whatever its numbers, and wherever its rows begin: by a warp.
-__device__ __noinline__ void update_row_anyhow(const TableUpdate& s, std::int64_t u, float negative_rate) {
+__device__ __noinline__ void update_row_generic(const TableUpdate& s, std::int64_t u, float negative_rate) {
   update_row<DeviceWarp>(s.memory, s.writes.leave[u], s.writes.target[u], s.records + u * s.memory.record_stride(),
                          s.gradients, u, -negative_rate, 0);
 }
 
 // The same of a row in halves.
-__device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::int64_t u, float negative_rate) {
+__device__ __noinline__ void update_half_row_generic(const TableUpdate& s, std::int64_t u, float negative_rate) {
   const int dim = static_cast<int>(s.memory.dim);
   RowMove row(s, u, s.memory.record_stride(), negative_rate);
   const FewOccurrences few(Occurrences(s.gradients, u));
@@ -215,18 +215,18 @@ __device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::i
   if (DeviceWarp::lane() == 0) row.to[s.memory.embedding_floats()] = row.state;
 }
 
-// By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be of no usual size the
-// row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of kOfWarp
-// columns.
+// By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be outside the normal
+// range the row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of
+// kOfWarp columns.
 template <bool kHalves>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
                                  float negative_rate, std::uint16_t* noise) {
   const int dim = static_cast<int>(s.memory.dim);
   const bool rounds = kHalves && s.memory.in_halves();
-  const auto anyhow = [&] {
+  const auto generic_path = [&] {
     if constexpr (kHalves)
-      if (rounds) return update_half_row_anyhow(s, u, negative_rate);
-    update_row_anyhow(s, u, negative_rate);
+      if (rounds) return update_half_row_generic(s, u, negative_rate);
+    update_row_generic(s, u, negative_rate);
   };
   RowMove row(s, u, kHalves ? s.memory.record_stride() : s.memory.stride, negative_rate);
   const FewOccurrences few(occurrences);
@@ -236,12 +236,12 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
       copy_row<DeviceWarp>(row.to + k * s.memory.record_stride(), few.gradient(k), dim);
     return;
   }
-  if (!aligned) return anyhow();
+  if (!aligned) return generic_path();
   float values[LaneColumns::kCount], step[LaneColumns::kCount];  // on their way while mean squares are
   LaneColumns::load(row.record, dim, values);
   LaneColumns::load(few.gradient(0), few.count > 0 ? dim : 0, step);
   row.add_squares(few);
-  bool plain = true;
+  bool normal_range = true;
   for (int first = 0;;) {
     if (rounds) {  // while the row's words are on their way
       const int end = dim < first + LaneColumns::kOfWarp ? dim : first + LaneColumns::kOfWarp;
@@ -254,11 +254,11 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
       if (k > 0) LaneColumns::load(few.gradient(k) + first, dim - first, step);
 #pragma unroll
       for (float& each : step) each = row.negative_rate * each;
-      plain = plain & divide_plain(step, k < few.of_first ? row.first : row.last);
+      normal_range = normal_range & divide_in_normal_range(step, k < few.of_first ? row.first : row.last);
 #pragma unroll
       for (int v = 0; v < LaneColumns::kCount; ++v) values[v] += step[v];
     }
-    if (!__all_sync(DeviceWarp::kAll, plain)) return anyhow();
+    if (!__all_sync(DeviceWarp::kAll, normal_range)) return generic_path();
     if (!rounds)
       LaneColumns::store(row.to + first, dim - first, values);
     else if constexpr (kHalves)
@@ -349,7 +349,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
 #pragma unroll
         for (int k = 0; k < kAhead; ++k)  // 0 beyond the last one
           step[k] = i + k < end ? negative_rate * gradients[i + k][column] : 0.0f;
-        if (divide_plain(step, deviation)) {
+        if (divide_in_normal_range(step, deviation)) {
 #pragma unroll
           for (int k = 0; k < kAhead; ++k)
             if (i + k < end) value += step[k];
@@ -432,7 +432,7 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
         if (divides && mine && from < end) {
           float step[kAhead];
           load_steps(step, gradients, from, end, column, negative_rate);
-          if (divide_plain(step, deviation)) {
+          if (divide_in_normal_range(step, deviation)) {
 #pragma unroll
             for (int k = 0; k < kAhead; ++k) quotients[turns][group * kAhead + k][of_group] = step[k];
           } else {

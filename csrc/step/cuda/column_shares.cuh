@@ -66,13 +66,13 @@ inline Fetch raw_values_of_others(const Step& s, const DeviceExchange& x) {
 inline Fetch weights_of_others(const Step& s, const DeviceExchange& x) {
   Fetch fetch;
   const Share own = s.own_share();
-  const std::int64_t rows = s.batch.positives * s.weight_stride, facts = kFactFloats * s.batch.positives;
+  const std::int64_t rows = s.batch.positives * s.weight_stride, states = kQueryStateFloats * s.batch.positives;
   const auto add = [&](std::int64_t first, std::int64_t end) {
     fetch.add(x.weights.at[0] + first, x.weights.own + first, end - first);
   };
   add(0, own.first * s.weight_stride);
-  add(own.end * s.weight_stride, rows + own.first * kFactFloats);
-  add(rows + own.end * kFactFloats, rows + facts);
+  add(own.end * s.weight_stride, rows + own.first * kQueryStateFloats);
+  add(rows + own.end * kQueryStateFloats, rows + states);
   return fetch;
 }
 

@@ -13,14 +13,14 @@
 namespace frugal::cuda {
 
 // What becomes of a positive besides the weights of its pairs.
-struct alignas(16) Facts {
-  float memo, score_gradient;
+struct alignas(16) QueryState {
+  float saved, score_gradient;
   float weight_sum;                    // L2 alone
-  float plain;                         // moduli alone: 1 if its weights are plain, or 0
+  float normal_range;                         // moduli alone: 1 if its weights are in the normal range, or 0
   float positive_loss, negative_loss;  // times edge importance
   float unused[2];
 };
-static_assert(sizeof(Facts) == kFactFloats * sizeof(float));
+static_assert(sizeof(QueryState) == kQueryStateFloats * sizeof(float));
 
 // Of ranks that have columns: each computes the losses of its share of the positives. ranks == 0: there are none.
 struct Shares {
@@ -57,10 +57,10 @@ struct Step {
   float* negative_square;                                  // (chunks, weight_stride): L2 alone
   float* weight;                                           // (B, weight_stride): of pairs; one device alone writes them
                                                            // over the comparisons
-  Facts* facts;                                            // (B,)
+  QueryState* query_states;  // (B,)
   float* edge_gradient;  // (2 B, edge_stride): gradients of heads, then of tails
   Shares shares;
-  Mirrors mirrors;                                         // of weights and facts
+  Mirrors mirrors;                                         // of weights and query states
   Mirrors square_mirrors;                                  // of mean squares, where other ranks' memory is near
   float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
@@ -103,7 +103,7 @@ struct Step {
     const int last = owner((chunk + 1) * batch.chunk_size - 1);
     for (int each = owner(chunk * batch.chunk_size); each <= last; ++each) *raw_place(each, at) = value;
   }
-  // Stores four floats of weights or facts, for all ranks.
+  // Stores four floats of weights or query states, for all ranks.
   FRUGAL_DEVICE void give(float* at, float4 value) const {
     *reinterpret_cast<float4*>(at) = value;
 #pragma unroll
@@ -182,7 +182,7 @@ inline void lay_out_shares(Step& s, const DeviceExchange& exchange) {
   lay_out_exchanged(s, exchange.part[exchange.rank]);
   s.mirrors = exchange.weights;
   s.weight = exchange.weights.own;
-  s.facts = reinterpret_cast<Facts*>(s.weight + s.batch.positives * s.weight_stride);
+  s.query_states = reinterpret_cast<QueryState*>(s.weight + s.batch.positives * s.weight_stride);
   if (exchange.near) s.square_mirrors = exchange.squares.own;
   s.out.positive_square = exchange.squares.own.own;
   s.out.negative_square = s.out.positive_square + s.batch.most_entities;
@@ -203,7 +203,7 @@ inline std::int64_t lay_out(Step& s) {
   s.own_gradient = take(s.chunks * s.own * s.stride);
   lay_out_exchanged(s, take(exchanged_floats(s)));
   s.weight = s.comparison;
-  s.facts = reinterpret_cast<Facts*>(take(positives * kFactFloats));
+  s.query_states = reinterpret_cast<QueryState*>(take(positives * kQueryStateFloats));
   s.edge_gradient = take(2 * positives * s.edge_stride);
   s.relation_regularization = take(positives);
   s.entity_regularization = take(2 * positives + sampled);

@@ -15,13 +15,13 @@ namespace frugal::cuda {
 // In the place of QueryGradients: the gradients of queries themselves are stored nowhere.
 template <typename Program>
 class EdgeGradients {
-  // What a row of a tile takes of its edge: the beginning of Facts, and slots. In shared memory before the tile is
+  // What a row of a tile takes of its edge: the beginning of QueryState, and slots. In shared memory before the tile is
   // folded, so that rows can be loaded as soon as it has been.
   struct alignas(16) Edge {
-    float memo, score_gradient, weight_sum, plain;
+    float saved, score_gradient, weight_sum, normal_range;
     std::int32_t fixed, relation, corrupted, unused;
   };
-  static_assert(offsetof(Facts, weight_sum) == offsetof(Edge, weight_sum));
+  static_assert(offsetof(QueryState, weight_sum) == offsetof(Edge, weight_sum));
 
  public:
   static constexpr int kFloatsOfRow = sizeof(Edge) / sizeof(float);
@@ -37,7 +37,7 @@ class EdgeGradients {
     for (int i = threadIdx.x; i < rows && first_row + i < batch.chunk_size; i += blockDim.x) {
       const std::int64_t edge = chunk * batch.chunk_size + first_row + i;
       Edge& to = reinterpret_cast<Edge*>(shared)[i];
-      __pipeline_memcpy_async(&to.memo, s.facts + edge, 16);
+      __pipeline_memcpy_async(&to.saved, s.query_states + edge, 16);
       const auto copy = [&](std::int32_t& slot, const std::int32_t* slots) {
         __pipeline_memcpy_async(&slot, slots + edge, sizeof(std::int32_t));
       };
@@ -80,7 +80,7 @@ class EdgeGradients {
   // q: of the query's gradient.
   __device__ void write(int row, int column, float4 q, const Words& from) const {
     const Edge& edge = edges_[row - first_row_];
-    const Vec factor = {Program::factor(edge.memo, edge.score_gradient)};
+    const Vec factor = {Program::factor(edge.saved, edge.score_gradient)};
     const auto gradient = [&](float q, float fixed, float relation, float corrupted) {
       return Program::gradient({{fixed}, {relation}, {corrupted}}, {q}, factor, s_.batch.corrupt_head);
     };

@@ -194,33 +194,34 @@ __device__ void compute_query_loss(const Step& s, std::int64_t edge, const Value
   if (kSquared) raw.load(s.negative_square + chunk * stride, stride, square);
   row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.gamma = s.model.gamma;
-  Facts facts = {};
-  row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), &facts.memo);
+  QueryState state = {};
+  row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), &state.saved);
   row.scale = importance * (loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
   finish_copies();
   const QueryLoss negatives = score_row<Scores>(loss, row);
-  facts.negative_loss = importance * negatives.loss;
-  facts.score_gradient = negatives.positive_derivative;
+  state.negative_loss = importance * negatives.loss;
+  state.score_gradient = negatives.positive_derivative;
   if (!loss.joint()) {
     const LossValue positive = positive_loss(loss, row.positive_score);
-    facts.positive_loss = importance * positive.loss;
-    facts.score_gradient = row.scale * positive.derivative;
+    state.positive_loss = importance * positive.loss;
+    state.score_gradient = row.scale * positive.derivative;
   }
   sync_teams();
   for (std::int64_t j = 4 * threadIdx.x; j < stride; j += 4 * kThreads)
     s.give(s.weight + edge * stride + j, *reinterpret_cast<const float4*>(row.values + j));
   if (row_team() != 0) return;
   if (kSquared)
-    facts.weight_sum = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
+    state.weight_sum = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
   if constexpr (Program::kSimilarity == Similarity::kModulus) {
-    bool plain = true;
+    bool normal_range = true;
 #pragma unroll 8
-    for (std::int64_t j = lane(); j < stride; j += kLanes) plain = plain & is_plain_weight(row.values[j]);
-    facts.plain = __ballot_sync(half_warp(), !plain) == 0 ? 1.0f : 0.0f;
+    for (std::int64_t j = lane(); j < stride; j += kLanes)
+      normal_range = normal_range & is_weight_in_normal_range(row.values[j]);
+    state.normal_range = __ballot_sync(half_warp(), !normal_range) == 0 ? 1.0f : 0.0f;
   }
-  float* const to = reinterpret_cast<float*>(s.facts + edge);
-  if (lane() == 0) s.give(to, {facts.memo, facts.score_gradient, facts.weight_sum, facts.plain});
-  if (lane() == 1) s.give(to + 4, {facts.positive_loss, facts.negative_loss, 0.0f, 0.0f});
+  float* const to = reinterpret_cast<float*>(s.query_states + edge);
+  if (lane() == 0) s.give(to, {state.saved, state.score_gradient, state.weight_sum, state.normal_range});
+  if (lane() == 1) s.give(to + 4, {state.positive_loss, state.negative_loss, 0.0f, 0.0f});
 }
 
 // Floats of shared memory: a row five times.
@@ -248,8 +249,8 @@ __global__ void __launch_bounds__(kThreads) edge_gradients_kernel(Step s) {
             s.relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
   float *head = s.edge_gradient + edge * s.edge_stride, *tail = head + s.batch.positives * s.edge_stride;
-  const Facts& facts = s.facts[edge];
-  Program::backward(s.model, rows.triple(), s.batch.corrupt_head, facts.memo, facts.score_gradient, rows.query,
+  const QueryState& state = s.query_states[edge];
+  Program::backward(s.model, rows.triple(), s.batch.corrupt_head, state.saved, state.score_gradient, rows.query,
                     {head, rows.relation_gradient, tail});
   sync_lanes();
   if (s.own > 0) {

@@ -57,7 +57,7 @@ struct DeviceGradients {
 enum class Products { kFloat32, kTf32x3, kTf32 };
 
 // Floats that ranks with columns exchange of a positive besides the weights of its pairs (device_step.cuh).
-inline constexpr std::int64_t kFactFloats = 8;
+inline constexpr std::int64_t kQueryStateFloats = 8;
 
 // Floats of workspace for a model and batch sizes.
 std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,

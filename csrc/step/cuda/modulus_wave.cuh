@@ -26,12 +26,12 @@ inline std::int64_t wave_blocks(const Step& s) { return s.chunks * pieces(s.part
 
 // Where each number lies in shared memory: of query i in slot i % kRing.
 struct WaveRing {
-  float *weights, *queries, *sums, *plain;  // (kRing, kPitch), (kValues, kRing) twice, (kRing,)
+  float *weights, *queries, *sums, *normal_range;  // (kRing, kPitch), (kValues, kRing) twice, (kRing,)
   __device__ explicit WaveRing(float* shared)
       : weights(shared),
         queries(weights + Wave::kRing * Wave::kPitch),
         sums(queries + Wave::kRing * Wave::kValues),
-        plain(sums + Wave::kRing * Wave::kValues) {}
+        normal_range(sums + Wave::kRing * Wave::kValues) {}
 
   // By the whole block: a slab of queries, with their weights of the negatives from `first` on, and, behind those, with
   // their sums so far. column: the block's first one.
@@ -57,8 +57,9 @@ struct WaveRing {
                               (of_sums ? s.query_gradient : s.query) + from, sizeof(float));
     }
     if (threadIdx.x < Wave::kSlab && slab * Wave::kSlab + threadIdx.x < rows)
-      __pipeline_memcpy_async(plain + place + threadIdx.x,
-                              &s.facts[first_edge + slab * Wave::kSlab + threadIdx.x].plain, sizeof(float));
+      __pipeline_memcpy_async(normal_range + place + threadIdx.x,
+                              &s.query_states[first_edge + slab * Wave::kSlab + threadIdx.x].normal_range,
+                                  sizeof(float));
     __pipeline_commit();
   }
 };
@@ -72,7 +73,7 @@ struct WaveLane {
   Complex own[Wave::kMine], sum[Wave::kMine] = {};
 
   // Adds a query's pairs to the lane's sums and to the query's.
-  __device__ void pair(Complex query, const float* weights, bool plain_weights, Complex& query_sum) {
+  __device__ void pair(Complex query, const float* weights, bool normal_weights, Complex& query_sum) {
     Complex x[Wave::kMine];
     float weight[Wave::kMine], ratio[Wave::kMine];
     unsigned excess = 0;
@@ -86,10 +87,10 @@ struct WaveLane {
       x[k] = {own[k].re - query.re, own[k].im - query.im};
       const float square = square_of(x[k].re, x[k].im);
       excess = larger(excess, excess_of(square));
-      ratio[k] = plain_ratio(weight[k], plain_root(square));
+      ratio[k] = normal_ratio(weight[k], normal_root(square));
     }
     // After the fact, so that nothing waits for the branch.
-    if (!(plain_weights & is_plain(excess)))
+    if (!(normal_weights & are_in_normal_range(excess)))
 #pragma unroll
       for (int k = 0; k < Wave::kMine; ++k) ratio[k] = any_ratio(weight[k], square_of(x[k].re, x[k].im));
 #pragma unroll
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(Wave::kThreads) wave_kernel(Step s) {
           const int at = warp * Wave::kRing + slot, im = Wave::kColumns * Wave::kRing;
           if (lane == 0) passing = first == 0 ? Complex{} : Complex{ring.sums[at], ring.sums[im + at]};
           mine.pair({ring.queries[at], ring.queries[im + at]},
-                    ring.weights + slot * Wave::kPitch + lane * Wave::kMine, ring.plain[slot] != 0.0f, passing);
+                    ring.weights + slot * Wave::kPitch + lane * Wave::kMine, ring.normal_range[slot] != 0.0f, passing);
           if (lane == last) out[0] = passing.re, out[s.part_stride] = passing.im;
         }
         ++query;

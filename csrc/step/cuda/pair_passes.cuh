@@ -127,15 +127,15 @@ struct TakesOwnWords {
 
 // Where the gradients of a chunk's queries go, if those of its edges' rows are made of them later.
 struct QueryGradients : TakesOwnWords {
-  const Facts* facts;
+  const QueryState* states;
   float* rows;
   int stride;
 
   __device__ QueryGradients(const Step& s, int chunk, int, const float*)
-      : facts(s.facts + chunk * s.batch.chunk_size),
+      : states(s.query_states + chunk * s.batch.chunk_size),
         rows(s.query_gradient + chunk * s.batch.chunk_size * s.stride),
         stride(static_cast<int>(s.stride)) {}
-  __device__ float weight_sum(int row) const { return facts[row].weight_sum; }
+  __device__ float weight_sum(int row) const { return states[row].weight_sum; }
   // Four columns; padding takes what is beyond the end.
   __device__ void write(int row, int column, float4 x, Words) const {
     *reinterpret_cast<float4*>(rows + row * stride + column) = x;

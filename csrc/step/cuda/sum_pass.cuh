@@ -24,8 +24,8 @@ __device__ inline void add_losses(const Step& s) {
   double positive = 0.0, negative = 0.0, penalty = 0.0;
 #pragma unroll 8
   for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kThreads) {
-    positive += s.facts[i].positive_loss;
-    negative += s.facts[i].negative_loss;
+    positive += s.query_states[i].positive_loss;
+    negative += s.query_states[i].negative_loss;
   }
   if (s.regularized) {
 #pragma unroll 8

@@ -2,7 +2,7 @@
 //
 // Result (i, j) is an operation folded over depths 0, 1, ..., depths - 1 of a left operand's index i and a right one's
 // index j. One thread folds it, in that order, so that its bits are those of the CPU's tile whatever the tiles' sizes.
-// Slabs of a few depths of both operands come to shared memory by asynchronous copies (plain ones before compute
+// Slabs of a few depths of both operands come to shared memory by asynchronous copies (synchronous ones before compute
 // capability 8.0) while earlier slabs are folded.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "step/cuda/plain_roots.cuh"
+#include "step/cuda/normal_roots.cuh"
 
 namespace frugal::cuda {
 
@@ -148,7 +148,7 @@ struct AbsoluteGradient {
 
 __device__ inline float square_of(float x, float y) { return __fmaf_rn(x, x, y * y); }
 
-// Whether all squares are plain is asked after the fact, so that nothing waits for the branch.
+// Whether all squares are in the normal range is asked after the fact, so that nothing waits for the branch.
 struct ModulusDistance {
   static constexpr bool kOwn = false;
   static constexpr int kLeft = 2, kRight = 2, kUnroll = 1;
@@ -163,9 +163,9 @@ struct ModulusDistance {
       for (int j = 0; j < kColumns; ++j) {
         square[i][j] = square_of(a[0][i] - b[0][j], a[1][i] - b[1][j]);
         excess = larger(excess, excess_of(square[i][j]));
-        root[i][j] = plain_root(square[i][j]).root;
+        root[i][j] = normal_root(square[i][j]).root;
       }
-    if (!is_plain(excess))
+    if (!are_in_normal_range(excess))
 #pragma unroll
       for (int i = 0; i < kRows; ++i)
 #pragma unroll

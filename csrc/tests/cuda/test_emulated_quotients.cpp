@@ -9,7 +9,7 @@
 
 #include "emulated_cuda.h"
 #include "kernels/cuda/quotients.cuh"
-#include "step/cuda/plain_roots.cuh"
+#include "step/cuda/normal_roots.cuh"
 
 namespace frugal::cuda {
 namespace {
@@ -67,7 +67,7 @@ TEST(EmulatedQuotients, ByRootsAreRoundedCorrectlyWhateverTheApproximation) {
     for (int steps = -4; steps <= 4; ++steps) {
       const float approximate = next(static_cast<float>(exact), steps);
       if (std::abs(approximate / exact - 1.0) > 0x1p-22) continue;
-      const float reciprocal = plain_reciprocal({root, approximate});
+      const float reciprocal = normal_reciprocal({root, approximate});
       if (reciprocal == 1.0f / root) continue;
       if (reciprocals.insert({root, reciprocal}).second) others.insert({root, approximate});
     }
@@ -75,7 +75,7 @@ TEST(EmulatedQuotients, ByRootsAreRoundedCorrectlyWhateverTheApproximation) {
   long wrong = 0;
   for (const auto& [root, approximate] : others)
     for (std::uint32_t digits = kOne; digits < 2 * kOne; ++digits)
-      wrong += plain_ratio(number(digits), {root, approximate}) != number(digits) / root;
+      wrong += normal_ratio(number(digits), {root, approximate}) != number(digits) / root;
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(others.size(), 0u);
 }
