@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
-from .models import built_in_model, code_checksum, is_own
+from .models import built_in_model, code_checksum, is_custom
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
@@ -60,7 +60,7 @@ def _gamma_matters(config: TrainConfig) -> bool:
 
 
 def _model(config: TrainConfig, name: str) -> str:
-    """The name of the model, and of a user's own what its code is known by."""
+    """The name of the model, and of a custom one what its code is known by."""
     code = code_checksum(name)
     return name if code is None else f"{name} (code {code})"
 
@@ -71,7 +71,8 @@ def _processor(config: TrainConfig, gpu: Sequence[int]) -> Optional[str]:
     if len(gpu) > 1 and config.device.num_proc <= len(gpu):
         return f"{len(gpu)} GPUs"
     model = built_in_model(config.model.model_name)
-    same_bits = (model is not None and not config.model.is_own and not model.matrices and not config.batch.against_all
+    same_bits = (model is not None and not config.model.is_custom and not model.matrices
+                 and not config.batch.against_all
                  and config.loss.optimizer == "row_adagrad")
     return None if same_bits else "a GPU" if gpu[0] >= 0 else "the CPU"
 
@@ -125,7 +126,7 @@ class ModelConfig:
     row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/store.md).
     """
 
-    model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own",
+    model_name: str = option("TransE", "score function, or MODULE:CLASS for a custom TorchModel",
                              changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True,
                              level="first")
     hidden_dim: int = option(400, "size of an embedding in real numbers", changes=ALWAYS, metavar="N", of_dglke=True,
@@ -159,9 +160,9 @@ class ModelConfig:
         return self.row_dtype != "fp32"
 
     @property
-    def is_own(self) -> bool:
-        """Whether it is a TorchModel: the user's own, named MODULE:CLASS, or one of the package."""
-        return is_own(self.model_name)
+    def is_custom(self) -> bool:
+        """Whether it is a TorchModel: a custom one, named MODULE:CLASS, or one of the package."""
+        return is_custom(self.model_name)
 
     def relation_rows(self, relations: int) -> int:
         """Rows of the relation table for so many relations of a graph."""
@@ -675,8 +676,8 @@ def check(config: TrainConfig) -> None:
     if config.loss.neg_adversarial_sampling and not config.loss.adversarial_temperature > 0:
         raise InputError("--adversarial_temperature must be above 0 for -adv")
     _check_model(config.model)
-    if config.model.is_own and config.evaluation.neg_sample_size_eval > 0:
-        raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
+    if config.model.is_custom and config.evaluation.neg_sample_size_eval > 0:
+        raise InputError("a custom model is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
     if config.store.flush == "direct" and not _on_gpu(config):
         raise InputError("--flush direct is for GPUs, which store new values into the host table themselves; use "
@@ -692,7 +693,7 @@ def check(config: TrainConfig) -> None:
 
 def _check_model(model: ModelConfig) -> None:
     built_in = built_in_model(model.model_name)
-    if model.reciprocal and (model.is_own or built_in and built_in.projects):
+    if model.reciprocal and (model.is_custom or built_in and built_in.projects):
         raise InputError(f"--reciprocal does not go with --model_name {model.model_name}; leave one of the two out")
     if model.reciprocal and compares_two_formulas(model.model_name, model.score_rule):
         raise InputError("--reciprocal ranks heads as tails, by one formula; use --score_rule textbook")

@@ -1,4 +1,4 @@
-"""ConvE (Dettmers et al. 2018) as a model of one's own: score = f(conv([head; relation])) . tail.
+"""ConvE (Dettmers et al. 2018) as a custom model: score = f(conv([head; relation])) . tail.
 
 Rows are pictures of `height` lines. In the folder of this file, with families of 200 people (datasets/families.py), of
 which so few steps reach a test MRR of .173:

@@ -1,4 +1,4 @@
-"""CP, the canonical polyadic decomposition (Hitchcock 1927), as a model of one's own: score = sum h r t'.
+"""CP, the canonical polyadic decomposition (Hitchcock 1927), as a custom model: score = sum h r t'.
 
 An entity has one vector as a head and another one as a tail, so its row is twice as long as a relation's. In the folder
 of this file, with families of 200 people (datasets/families.py), of which it reaches a test MRR of .786:

@@ -1,4 +1,4 @@
-"""TuckER (Balazevic, Allen and Hospedales 2019) as a model of one's own: score = W x relation x head x tail.
+"""TuckER (Balazevic, Allen and Hospedales 2019) as a custom model: score = W x relation x head x tail.
 
 All relations share the core W, a parameter that is trained besides the rows. In the folder of this file, with families
 of 200 people (datasets/families.py), of which it reaches a test MRR of .977:

@@ -71,7 +71,7 @@ def dglke_flags() -> Parser:
     parser = Parser(prog="dglke_eval", add_help=False, argument_default=argparse.SUPPRESS)
     run = parser.add_argument_group("run (what is not given is read from its config.json)")
     run.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
-    run.add_argument("--model_name", help="score function, or MODULE:CLASS of your own")
+    run.add_argument("--model_name", help="score function, or MODULE:CLASS of a custom one")
     run.add_argument("--hidden_dim", type=int, help="size of an embedding")
     run.add_argument("-g", "--gamma", type=float, help="margin of the score")
     run.add_argument("-de", "--double_ent", action="store_true", help="entities of twice the hidden size")

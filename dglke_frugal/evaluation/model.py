@@ -16,7 +16,7 @@ import numpy as np
 from .._native import Operation
 from ..divergence import check_scores
 from ..errors import InputError
-from ..models import Model, RowDims, built_in_model, is_own, model_names
+from ..models import Model, RowDims, built_in_model, is_custom, model_names
 from ..models.arrays import is_tensor, rounded_product
 from ..score_rule import SCORE_RULES, compares_two_formulas
 
@@ -47,7 +47,7 @@ class EmbeddingModel:
     """Tables of a trained model; nothing is copied.
 
     Args:
-        name: one of models.model_names(), or MODULE:CLASS of a user's own models.TorchModel (ranked against all
+        name: one of models.model_names(), or MODULE:CLASS of a custom models.TorchModel (ranked against all
             entities only).
         gamma: margin of the distance models.
         hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
@@ -58,7 +58,7 @@ class EmbeddingModel:
         device: the torch device that ranks and searches (device.py), None for the C++ kernels on the CPU. The entity
             table is a tensor there, or numpy in host memory.
         score_rule: one of score_rule.SCORE_RULES: how candidates are scored where they are ranked.
-        scorer: a user's own model, if it has a state (models/own_state.py).
+        scorer: a custom model, if it has a state (models/custom_state.py).
         reciprocal: whether `relation` has 2 R rows, of which r + R is the inverse of relation r. Then heads of
             (?, r, t) are scored as tails of (t, r + R, ?), and triples by r.
 
@@ -84,7 +84,7 @@ class EmbeddingModel:
             raise InputError(f"unknown score rule {self.score_rule}; choose one of {', '.join(SCORE_RULES)}")
         if self.reciprocal:
             self._check_reciprocal()
-        if self.is_own:
+        if self.is_custom:
             return
         model = built_in_model(self.name)
         if model is None:
@@ -96,7 +96,7 @@ class EmbeddingModel:
                              "give the folder of one run")
 
     def _check_reciprocal(self):
-        if self.is_own or self.projects or self.compares_two_formulas:
+        if self.is_custom or self.projects or self.compares_two_formulas:
             raise InputError(f"{self.name} by --score_rule {self.score_rule} cannot have reciprocal relations")
         if len(self.relation) % 2:
             raise InputError(f"the relation table has {len(self.relation)} rows, but reciprocal relations come in "
@@ -112,15 +112,15 @@ class EmbeddingModel:
                 f"{self.hidden_dim}>")
 
     @property
-    def is_own(self) -> bool:
-        """Whether the score function is a TorchModel: the user's own, or one of the package."""
-        return is_own(self.name)
+    def is_custom(self) -> bool:
+        """Whether the score function is a TorchModel: a custom one, or one of the package."""
+        return is_custom(self.name)
 
     @property
     def description(self) -> Model:
-        """What the package knows of the model. InputError for a user's own, of which it knows nothing."""
-        if self.is_own:
-            raise InputError(f"the model {self.name} is your own, which this does not work with")
+        """What the package knows of the model. InputError for a custom one, of which it knows nothing."""
+        if self.is_custom:
+            raise InputError(f"the model {self.name} is a custom one, which this does not work with")
         return built_in_model(self.name)
 
     @property
@@ -130,18 +130,18 @@ class EmbeddingModel:
 
     @property
     def operation(self) -> Operation:
-        """How query vectors and candidate rows combine. InputError for a user's own model, of which that is unknown."""
+        """How query vectors and candidate rows combine. InputError for a custom model, of which that is unknown."""
         return _OPERATIONS[self.description.similarity]
 
     @property
     def projects(self) -> bool:
         """Whether candidates are rows of `candidate_rows(relation)`, another table for each relation (TransR)."""
-        return not self.is_own and self.description.projects
+        return not self.is_custom and self.description.projects
 
     @property
     def bound(self) -> float:
         """Scores are clamped to plus and minus this; 0: they are not."""
-        return 0.0 if self.is_own else self.description.bound
+        return 0.0 if self.is_custom else self.description.bound
 
     @_lets_overflow_pass
     def candidate_rows(self, rows, relation: int):
@@ -202,7 +202,7 @@ class EmbeddingModel:
 
         Raises Diverged for a score that is NaN or infinite.
         """
-        if self.is_own:  # its keys are scores that rankable_scores has let pass
+        if self.is_custom:  # its keys are scores that rankable_scores has let pass
             return keys.astype(np.float32)
         if self.operation == Operation.DOT:
             return check_scores(self.clamped(check_scores(keys, self.name)).astype(np.float32), self.name)

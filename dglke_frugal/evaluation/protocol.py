@@ -205,15 +205,15 @@ def evaluate(
     else:
         known.check_ids(model)
     count = partial(candidate_counts, triples, len(model.entity), known)
-    if model.is_own:
+    if model.is_custom:
         if protocol.sampling or protocol.known == "penalized":
             raise InputError(
-                f"the model {model.name} is your own; rank it against all entities, known triples left out or kept"
+                f"the model {model.name} is a custom one; rank it against all entities, known triples left out or kept"
             )
-        from .own_model import rank_own_model
+        from .custom_model import rank_custom_model
 
         with _bar(triples, show) as done:
-            compared = {side: rank_own_model(model, side, triples, known, done) for side in SIDES}
+            compared = {side: rank_custom_model(model, side, triples, known, done) for side in SIDES}
         return Evaluation(triples, compared, protocol, count)
     if protocol.sampling:
         return Evaluation(

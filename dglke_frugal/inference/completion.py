@@ -34,8 +34,8 @@ class ScoredTriples:
 
 def triple_keys(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
     """Exact keys (n,) float64 of triples given by ids (n,) each; `model.scores` makes scores of them."""
-    if model.is_own:
-        from ..evaluation.own_model import scores_of_triples  # here, because it takes torch's import time
+    if model.is_custom:
+        from ..evaluation.custom_model import scores_of_triples  # here, because it takes torch's import time
 
         return scores_of_triples(model, heads, relations, tails)
     keys = np.empty(len(heads), np.float64)
@@ -73,7 +73,7 @@ def best_triples(
         exec_mode: one of EXEC_MODES, as in dglke_predict.
         k: how many; fewer are returned if there are fewer combinations.
         score: from exact float64 keys to the float32 scores to rank by, monotone; the model's scores by default.
-        index: one of index.INDEXES; a user's own model has the exact one only.
+        index: one of index.INDEXES; a custom model has the exact one only.
         known: triples that are no answers.
 
     Returns:
@@ -212,13 +212,13 @@ def _best(model, search, side, stays, relations, moves, k, score, known_here: Op
 
 def _search(model: EmbeddingModel, moves: np.ndarray, index: str):
     """What finds the best of `moves`."""
-    if not model.is_own:
+    if not model.is_custom:
         return _Tables(model, moves, index)
-    from .own_search import OwnSearch  # here, because it takes torch's import time
+    from .custom_search import CustomSearch  # here, because it takes torch's import time
 
     if index != "exact":
-        refuse_faiss(index, "a model of your own")
-    return OwnSearch(model, moves)
+        refuse_faiss(index, "a custom model")
+    return CustomSearch(model, moves)
 
 
 class _Tables:

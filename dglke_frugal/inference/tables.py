@@ -17,7 +17,7 @@ from ..divergence import checked_blocks
 from ..errors import InputError, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
-from ..models import built_in_model, find_model, is_own, model_names
+from ..models import built_in_model, find_model, is_custom, model_names
 from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_dglke_run
 
@@ -59,7 +59,7 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             raise InputError(
                 f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there"
             )
-    if not is_own(config["model_name"]) and built_in_model(config["model_name"]) is None:
+    if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:
         raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
     if config.setdefault("score_rule", score_rule_of_dglke_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
@@ -190,15 +190,15 @@ def read_model(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
             f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
         )
-    scorer = _own_scorer(Path(folder), stem.name, model_name, saved) if is_own(model_name) else None
+    scorer = _custom_scorer(Path(folder), stem.name, model_name, saved) if is_custom(model_name) else None
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
                           score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer,
                           reciprocal=bool((config or {}).get("reciprocal", False)))
 
 
-def _own_scorer(folder: Path, stem: str, model_name: str, saved: SavedTables):
-    """A user's own model with the state that was saved, None if it has none."""
-    from ..models.own_state import has_state, load_state, state_file  # here, because it takes torch's import time
+def _custom_scorer(folder: Path, stem: str, model_name: str, saved: SavedTables):
+    """A custom model with the state that was saved, None if it has none."""
+    from ..models.custom_state import has_state, load_state, state_file  # here, because it takes torch's import time
 
     scorer = find_model(model_name)
     if not has_state(scorer):

@@ -34,16 +34,17 @@ def built_in_model(name: str) -> Optional[Model]:
     return next((model for model in MODELS if name in (model.name, *model.aliases)), None)
 
 
-def is_own(name: str) -> bool:
-    """Whether scores are a function in torch: a user's own, MODULE:CLASS, or a TorchModel of the package."""
+def is_custom(name: str) -> bool:
+    """Whether scores are a function in torch: a custom one, MODULE:CLASS, or a TorchModel of the package."""
     return ":" in name or isinstance(built_in_model(name), TorchModel)
 
 
 def find_model(name: str, seed: int = 0) -> Model:
-    """The model of that name, or a new TorchModel of the user's own if the name is MODULE:CLASS or
+    """The model of that name, or a new custom TorchModel if the name is MODULE:CLASS or
     MODULE:CLASS(ARGUMENTS), whose arguments are numbers, strings and the like.
 
-    seed: of the random numbers that its class draws. What it draws and does not keep in a state (own_state.py) is to be
+    seed: of the random numbers that its class draws. What it draws and does not keep in a state (custom_state.py) is to
+    be
         the same wherever the model is made, so others than 0 are for start values of the state alone.
 
     MODULE is imported as Python does, also from the current folder. Raises InputError if there is no such model.
@@ -58,12 +59,12 @@ def find_model(name: str, seed: int = 0) -> Model:
         return _import_model(name, seed)
     raise InputError(
         f"there is no model '{name}'; --model_name takes one of "
-        f"{', '.join(model_names())}, or MODULE:CLASS for your own"
+        f"{', '.join(model_names())}, or MODULE:CLASS for a custom one"
     )
 
 
 def code_checksum(name: str) -> Optional[str]:
-    """CRC-32 of the code of a user's own model, MODULE:CLASS, without comments and docstrings: its class and the
+    """CRC-32 of the code of a custom model, MODULE:CLASS, without comments and docstrings: its class and the
     classes that it derives from. None for other models, and where there is no source. Raises InputError as find_model
     does."""
     if ":" not in name:

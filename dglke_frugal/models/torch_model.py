@@ -1,4 +1,4 @@
-"""A model of the user's own: a score function in torch, which autograd differentiates."""
+"""A custom model: a score function in torch, which autograd differentiates."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ..errors import InputError, shown
-from ..models import built_in_model, is_own, model_names
+from ..models import built_in_model, is_custom, model_names
 
 PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
@@ -77,7 +77,7 @@ class Situation:
     def products(self) -> bool:
         """Whether scores are products of rows."""
         model = built_in_model(self.model)
-        return model is not None and not is_own(self.model) and model.similarity == "dot"
+        return model is not None and not is_custom(self.model) and model.similarity == "dot"
 
     @property
     def against_all(self) -> bool:
@@ -225,7 +225,7 @@ def is_auto(preset: Optional[str]) -> bool:
 def auto_model(preset: str) -> Optional[str]:
     """The model that auto/MODEL names, whatever its case; None for auto alone. Raises InputError."""
     named = preset.partition("/")[2].strip()
-    if not named or is_own(named):
+    if not named or is_custom(named):
         return named or None
     for name in model_names():
         if name.lower() == named.lower():

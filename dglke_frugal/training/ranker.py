@@ -16,7 +16,7 @@ from ..evaluation.metrics import process_lines
 from ..store.half_embeddings import HalfEmbeddings
 from .tables import Tables
 
-_PROBED = 256  # training triples whose scores tell whether those of a user's own model are finite
+_PROBED = 256  # training triples whose scores tell whether those of a custom model are finite
 
 
 class Ranker:
@@ -27,10 +27,10 @@ class Ranker:
 
     shows = True
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None, own_model=None):
-        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well. own_model: the
-        models.TorchModel that is trained, if it is one's own."""
-        self._config, self._graph, self._own_model = config, graph, own_model
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None, custom_model=None):
+        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well. custom_model: the
+        models.TorchModel that is trained, if it is a custom one."""
+        self._config, self._graph, self._custom_model = config, graph, custom_model
         self._remarks: List[str] = []  # to be said with the first ranking
         gpu = device is not None and device.torch_device.type == "cuda"
         self._gpu: int = device.torch_device.index if gpu else -1
@@ -49,15 +49,15 @@ class Ranker:
 
     def check(self, tables: Tables, others: Mapping[str, np.ndarray]) -> None:
         """Raise Diverged unless all numbers of the tables, of their optimizers' states and of `others`, by name, are
-        finite, and so are scores: of the largest rows, or of training triples where the model is the user's own."""
+        finite, and so are scores: of the largest rows, or of training triples where the model is a custom one."""
         embeddings, largest = tables.embeddings(), {}
         for name, rows in embeddings.items():
             check_rows(tables.stores[name].state, f"the optimizer's state of the {name} table")
             largest[name] = longest_row(rows, f"the {name} table")
         for name, array in others.items():
             check_rows(array, name)
-        if self._config.model.is_own:
-            from ..evaluation.own_model import scores_of_triples  # here, because it takes torch's import time
+        if self._config.model.is_custom:
+            from ..evaluation.custom_model import scores_of_triples  # here, because it takes torch's import time
 
             some = (column[:_PROBED] for column in tuple(self._graph.train)[:3])
             scores_of_triples(self._model(embeddings, reciprocal=False), *some)
@@ -91,7 +91,7 @@ class Ranker:
     def _model(self, tables: Mapping[str, Any], reciprocal: bool) -> EmbeddingModel:
         model = self._config.model
         return EmbeddingModel(model.model_name, model.gamma, model.hidden_dim, **tables, score_rule=model.score_rule,
-                              scorer=self._own_model, reciprocal=reciprocal)
+                              scorer=self._custom_model, reciprocal=reciprocal)
 
     def _share(self, triples: Triples):
         return share_of(tuple(triples), self._config.evaluation.eval_percent, self._config.run.seed)

@@ -85,7 +85,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         lines = start_lines(plan.config, graph, facts, run.step_triples, folder, warm_start is not None)
         print("\n".join(lines), flush=True)
         if warm_start:
-            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
+            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.custom_model)
         if plan.config.model.normalize_entities and not run.steps_done:
             normalize_table(run.tables.embeddings()["entity"])
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.memory.bytes(HOST),

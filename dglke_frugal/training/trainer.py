@@ -32,10 +32,10 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
     if a signal ended the run after a checkpoint was written.
     """
     with shortages_as_input_errors():
-        if config.model.is_own:
-            from .own_model import check_own_model  # here, because it takes torch's import time
+        if config.model.is_custom:
+            from .custom_model import check_custom_model  # here, because it takes torch's import time
 
-            check_own_model(config)
+            check_custom_model(config)
         check_full_softmax(config)
         if several_machines():
             from .machines.train_machines import train_machines

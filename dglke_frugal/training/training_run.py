@@ -83,18 +83,18 @@ class TrainingRun:
         self.tables = self._make_tables()
         self.sampler = self._make_sampler()
         self._say_batch_size()
-        self.own_model = self._make_own_model()
+        self.custom_model = self._make_custom_model()
         self.step = self._make_step()
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
-        self.ranker = Ranker(config, graph, device, self.own_model)
+        self.ranker = Ranker(config, graph, device, self.custom_model)
         self.tracker = make_tracker(folder, config.run.trackers, trackers)
 
-    def _make_own_model(self):
-        if not self.config.model.is_own:
+    def _make_custom_model(self):
+        if not self.config.model.is_custom:
             return None
-        from .own_model import make_own_model  # here, because it takes torch's import time
+        from .custom_model import make_custom_model  # here, because it takes torch's import time
 
-        return make_own_model(self.config)
+        return make_custom_model(self.config)
 
     def _make_tables(self) -> Tables:
         config, graph = self.config.limited_to(len(self.graph.train)), self.graph
@@ -114,7 +114,7 @@ class TrainingRun:
     def _make_step(self):
         now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
         return make_step(now, device=self.device, matmul=self.config.device.matmul,
-                         own_model=self.own_model, stream=(self.config.run.seed, self.rank))
+                         custom_model=self.custom_model, stream=(self.config.run.seed, self.rank))
 
     def _make_interrupt(self) -> Interrupt:
         return Interrupt()
@@ -166,8 +166,8 @@ class TrainingRun:
         if checkpoint.path.parent.name == CHECKPOINTS and self.best and self.best["step"] == checkpoint.step:
             self.checkpoints.mark_best(checkpoint.step)  # which a kill may have left out
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
-        if self.own_model is not None:
-            from .own_model import say_if_other_threads
+        if self.custom_model is not None:
+            from .custom_model import say_if_other_threads
 
             say_if_other_threads(state["torch_threads"])
 
@@ -190,7 +190,7 @@ class TrainingRun:
         self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
 
     def _own_arrays(self) -> Dict[str, Any]:
-        """What a model of one's own has learned besides its rows."""
+        """What a custom model has learned besides its rows."""
         return self.step.state_arrays()
 
     def _state(self) -> Dict[str, Any]:
@@ -203,7 +203,7 @@ class TrainingRun:
     @property
     def _torch_threads(self) -> Optional[int]:
         """Threads of the CPU by which torch computes steps; None if others compute them."""
-        if self.own_model is None or self.device is not None:
+        if self.custom_model is None or self.device is not None:
             return None
         import torch
 
@@ -412,10 +412,10 @@ class TrainingRun:
         print(f"Save model to {self.folder}")
         with replace_together(self.folder) as beside:
             checksums = self.tables.save(beside, self._stem, self.config.run.save_dtype)
-            if self.own_model is not None:
-                from .own_model import save_own_model
+            if self.custom_model is not None:
+                from .custom_model import save_custom_model
 
-                checksums.update(save_own_model(self.own_model, beside, self._stem))
+                checksums.update(save_custom_model(self.custom_model, beside, self._stem))
             write_config(beside, self.config, self.graph, self._fingerprint, self.folder, SavedTables(step, checksums))
             if not self._keeps_checkpoints:
                 save_final_state(beside, self.steps_done, self.tables, self._own_arrays(), self._identity,

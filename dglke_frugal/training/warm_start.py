@@ -59,8 +59,8 @@ class WarmStart:
             raise InputError(f"--init_from finds rows by name: {error}") from error
         return names
 
-    def fill(self, tables: Tables, graph: KnowledgeGraph, own_model=None) -> Dict[str, Any]:
-        """Copy the rows that both have, over start values, and the state of a model of one's own.
+    def fill(self, tables: Tables, graph: KnowledgeGraph, custom_model=None) -> Dict[str, Any]:
+        """Copy the rows that both have, over start values, and the state of a custom model.
 
         Returns what is said of it in result.json.
 
@@ -85,7 +85,7 @@ class WarmStart:
             if self._states is not None:
                 _copy(self._states[name], arrays[f"{name}_state"], places)
         if self._run.model.scorer is not None:
-            own_model.load_state_dict(self._run.model.scorer.state_dict())
+            custom_model.load_state_dict(self._run.model.scorer.state_dict())
         said = {"folder": str(self._folder), "entities": counts["entity"], "relations": counts["relation"],
                 "optimizer_states": self._states is not None}
         states = "with" if self._states is not None else "without"

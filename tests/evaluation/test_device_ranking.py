@@ -9,7 +9,8 @@ import torch
 from devices import CUDA
 from evaluation.random_models import BY_RULE, random_model, random_triples
 
-from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate, own_model
+from dglke_frugal.evaluation import (SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate,
+                                     custom_model)
 from dglke_frugal.evaluation import device as evaluation_device
 from dglke_frugal.evaluation.best_rows import best_rows
 from dglke_frugal.evaluation.device import upload
@@ -101,7 +102,7 @@ class Product(TorchModel):
 """
 
 
-def test_a_model_of_the_users_own(tmp_path, monkeypatch, device, place):
+def test_a_custom_model(tmp_path, monkeypatch, device, place):
     (tmp_path / "product_on_a_device.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     built_in = random_model("DistMult", entities=150, coarse=True, dim=8)
@@ -111,7 +112,7 @@ def test_a_model_of_the_users_own(tmp_path, monkeypatch, device, place):
         for protocol in (Protocol(), Protocol(known="kept")):
             expected = counts(evaluate(built_in, known, KnownTriples([known]), protocol))
             for block in (1, 1 << 14, 1 << 20):
-                monkeypatch.setitem(own_model._BLOCK_BYTES, device.type, block)
+                monkeypatch.setitem(custom_model._BLOCK_BYTES, device.type, block)
                 assert counts(evaluate(place(own), known, KnownTriples([known]), protocol)) == expected
     finally:
         sys.modules.pop("product_on_a_device", None)

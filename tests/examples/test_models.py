@@ -1,4 +1,4 @@
-"""The models of one's own in examples/: they train, are ranked, and say which rows they need."""
+"""The custom models in examples/: they train, are ranked, and say which rows they need."""
 import re
 from pathlib import Path
 

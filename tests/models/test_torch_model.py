@@ -1,4 +1,4 @@
-"""A user's own model in torch trains as the built-in one with the same score function does."""
+"""A custom model in torch trains as the built-in one with the same score function does."""
 import sys
 
 import numpy as np
@@ -11,12 +11,12 @@ from dglke_frugal.training.step.make_step import make_step
 from golden_trace import Trace
 
 
-class OwnTransE(TorchModel):
+class CustomTransE(TorchModel):
     def score(self, head, relation, tail):
         return self.gamma - (head + relation - tail).norm(dim=-1)
 
 
-class OwnDistMult(TorchModel):
+class CustomDistMult(TorchModel):
     def score(self, head, relation, tail):
         return (head * relation * tail).sum(-1)
 
@@ -27,9 +27,9 @@ def own_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "users_models", sys.modules[__name__])
 
 
-@pytest.mark.parametrize("run, own", [("transe_l2_adv", "OwnTransE"), ("transe_l2_negdeg", "OwnTransE"),
-                                      ("transe_l2_hinge", "OwnTransE"), ("transe_l2_pairwise", "OwnTransE"),
-                                      ("distmult", "OwnDistMult")])
+@pytest.mark.parametrize("run, own", [("transe_l2_adv", "CustomTransE"), ("transe_l2_negdeg", "CustomTransE"),
+                                      ("transe_l2_hinge", "CustomTransE"), ("transe_l2_pairwise", "CustomTransE"),
+                                      ("distmult", "CustomDistMult")])
 def test_replays_recorded_runs(golden, own_module, run, own):
     recorded = Trace(golden / f"{run}.npz")
     recorded.meta.model = f"users_models:{own}"
@@ -48,7 +48,7 @@ def test_replays_recorded_runs(golden, own_module, run, own):
 
 
 def test_names_that_cannot_be_loaded(own_module):
-    assert find_model("users_models:OwnTransE").name == "users_models:OwnTransE"
+    assert find_model("users_models:CustomTransE").name == "users_models:CustomTransE"
     with pytest.raises(InputError, match="there is no model 'TransX'"):
         find_model("TransX")
     with pytest.raises(InputError, match="cannot load the model 'no_such_module:X'"):

@@ -151,7 +151,7 @@ def test_edge_importance_and_the_rest_of_an_epoch(on_device, runs, kind):
 @pytest.mark.parametrize("kind", ["cpu", CUDA])
 @pytest.mark.parametrize("model", ["TransE_l2", "DistMult"])
 def test_products_of_torch_are_near_the_cpus_own_step(on_device, runs, monkeypatch, model, kind):
-    """The way of one's own models and of rounded products, with exact ones."""
+    """The way of custom models and of rounded products, with exact ones."""
     monkeypatch.setattr(device_step, "KERNEL_MODELS", ())
     flags = ["--model_name", model, "--lr", "0.01"]
     assert_near(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
@@ -173,14 +173,14 @@ def test_a_run_that_is_resumed_has_the_same_bits(on_device, kind):
 
 
 @pytest.mark.parametrize("kind", ["cpu", CUDA])
-def test_a_model_of_the_users_own(on_device, runs, tmp_path, monkeypatch, kind):
-    (tmp_path / "own_device_models.py").write_text(
+def test_a_custom_model(on_device, runs, tmp_path, monkeypatch, kind):
+    (tmp_path / "custom_device_models.py").write_text(
         "from dglke_frugal.models import TorchModel\n"
         "class Distance(TorchModel):\n"
         "    def score(self, head, relation, tail):\n"
         "        return self.gamma - (head + relation - tail).norm(dim=-1)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    folder = on_device(kind, "--model_name", "own_device_models:Distance", "--flush", "p2f")
+    folder = on_device(kind, "--model_name", "custom_device_models:Distance", "--flush", "p2f")
     expected = runs(*STEPS)
     for own, built_in in zip(sorted(folder.glob("*.npy")), sorted(expected.glob("*.npy"))):
         assert np.mean(np.abs(np.load(own) - np.load(built_in)) <= 1e-4) >= 0.999

@@ -88,13 +88,13 @@ def test_every_loss_says_so(diverges, model, loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("model", ["Logarithm", "Constant('nan')", "Constant('inf')"])
-def test_every_loss_of_a_model_of_ones_own(diverges, module, model, loss):
+def test_every_loss_of_a_custom_model(diverges, module, model, loss):
     flags = ["--model_name", f"diverging_models:{model}", *LOSSES[loss], "--max_step", 3]
     assert "the loss is" in diverges(*flags)
 
 
 @pytest.mark.parametrize("model", ["Logarithm", "Constant('nan')", "Constant('inf')"])
-def test_scores_of_ones_own_are_refused_by_a_ranking(diverges, module, model):
+def test_scores_of_a_custom_model_are_refused_by_a_ranking(diverges, module, model):
     said = diverges("--model_name", f"diverging_models:{model}", "--max_step", 0, "--test")
     assert "score() of the model diverging_models:" in said
 

@@ -1,4 +1,4 @@
-"""What stays as it is in all parts of a run, as its numbers depend on it: flags, data, the code of one's own model."""
+"""What stays as it is in all parts of a run, as its numbers depend on it: flags, data, the code of a custom model."""
 
 import shutil
 from dataclasses import replace
@@ -203,7 +203,7 @@ def test_the_best_validation_is_one_of_those_that_can_be_compared(runs, capsys, 
     assert result(folder)["best_validation"]["step"] == 16 and "looked for anew" not in capsys.readouterr().out
 
 
-# ---- one's own model
+# ---- a custom model
 
 MODEL = '''
 from dglke_frugal.models import TorchModel

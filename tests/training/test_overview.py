@@ -189,7 +189,7 @@ def test_ranking_shows_how_far_it_is(monkeypatch, model_name):
     assert len(bar.totals) == 1
 
 
-def test_own_models_show_it_too(monkeypatch, tmp_path):
+def test_custom_models_show_it_too(monkeypatch, tmp_path):
     (tmp_path / "shown_models.py").write_text(
         "from dglke_frugal.models import TorchModel\nclass Dot(TorchModel):\n"
         "    def score(self, head, relation, tail):\n        return (head * relation * tail).sum(-1)\n")

@@ -212,8 +212,8 @@ def test_the_gpu_is_refused_in_a_sentence(runs, capsys, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_model_of_the_users_own(runs, tmp_path, monkeypatch):
-    (tmp_path / "own_models.py").write_text(
+def test_a_custom_model(runs, tmp_path, monkeypatch):
+    (tmp_path / "custom_models.py").write_text(
         "from dglke_frugal.models import TorchModel\n"
         "class Dot(TorchModel):\n"
         "    def score(self, head, relation, tail):\n"
@@ -221,11 +221,11 @@ def test_a_model_of_the_users_own(runs, tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05, "--test", "--eval_percent", 0.02]
-    own = runs(*flags, "--model_name", "own_models:Dot")
+    own = runs(*flags, "--model_name", "custom_models:Dot")
     built_in = runs(*flags, "--model_name", "DistMult")
     mine, theirs = (
         np.load(folder / f"small_{name}_entity.npy")
-        for folder, name in ((own, "own_models:Dot"), (built_in, "DistMult"))
+        for folder, name in ((own, "custom_models:Dot"), (built_in, "DistMult"))
     )
     np.testing.assert_allclose(mine, theirs, atol=1e-4)
     mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))

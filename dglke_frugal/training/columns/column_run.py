@@ -68,7 +68,7 @@ class ColumnRun(RankRun):
         return None  # once the exchange is there
 
     def _own_arrays(self):
-        return {}  # models of one's own have no columns
+        return {}  # custom models have no columns
 
     def _connect(self, segment) -> None:
         """Collective: the other ranks are there."""

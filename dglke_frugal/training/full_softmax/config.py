@@ -52,7 +52,7 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
 def _check_summed(config: TrainConfig) -> None:
     """Of sampled negatives with another optimizer than row-wise Adagrad (step/summed_updates.py)."""
     flag, model, device, store = f"--optimizer {config.loss.optimizer}", config.model, config.device, config.store
-    name = model.model_name if model.is_own else find_model(model.model_name).name
+    name = model.model_name if model.is_custom else find_model(model.model_name).name
     if name not in KERNEL_MODELS:
         raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} "
                          "so far; leave it out")
@@ -91,7 +91,7 @@ def check_full_softmax(config: TrainConfig) -> None:
         if loss.optimizer != "row_adagrad":
             _check_summed(config)
         return
-    model = config.model.model_name if config.model.is_own else find_model(config.model.model_name).name
+    model = config.model.model_name if config.model.is_custom else find_model(config.model.model_name).name
     if loss.loss_genre not in ("Softmax", "BCE"):
         raise InputError(f"--neg_sample_size all does not go with --loss_genre {loss.loss_genre}; add "
                          "--loss_genre Softmax")

@@ -96,7 +96,7 @@ def check_machines(config: TrainConfig) -> None:
         raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use fewer")
     for wrong, flag, instead in (
         (device.gpu[0] >= 0, "--gpu", "several machines train on their processors; leave --gpu out"),
-        (config.model.is_own, "--model_name", "a model of your own trains on one machine; choose one of the package"),
+        (config.model.is_custom, "--model_name", "a custom model trains on one machine; choose one of the package"),
         (config.computes_on_device, "--neg_sample_size all and --optimizer",
          "several machines have sampled negatives and row_adagrad; leave them out"),
         (device.partition not in (None, *OWNED_PARTITIONS), "--partition",

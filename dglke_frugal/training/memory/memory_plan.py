@@ -23,7 +23,7 @@ from .kernel_step_bytes import kernel_step_bytes
 from .matrix_step_bytes import factor_floats, matrix_step_bytes
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
-TORCH_BYTES = 250 << 20  # for a model of the user's own
+TORCH_BYTES = 250 << 20  # for a custom model
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query

@@ -1,4 +1,4 @@
-"""The training step for a user's own model: torch scores that autograd differentiates, the same batches, losses and
+"""The training step for a custom model: torch scores that autograd differentiates, the same batches, losses and
 updates."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import torch
 
 from ... import _native
 from ...models import TorchModel
-from ...models.own_random import random_numbers_of
-from ...models.own_scores import differentiates, own_scores
-from ...models.own_state import has_state, views
+from ...models.custom_random import random_numbers_of
+from ...models.custom_scores import differentiates, custom_scores
+from ...models.custom_state import has_state, views
 from .losses import Losses
 from .step import HostStep
 from .step_config import StepConfig
@@ -65,7 +65,7 @@ class AutogradStep(HostStep):
         edges = _tracked(relations, batch.relation, config.relation_dim)
 
         head, tail = (nodes[torch.from_numpy(np.searchsorted(positive_ids, ids))] for ids in (batch.head, batch.tail))
-        scores = [own_scores(self._model, head, edges, tail),
+        scores = [custom_scores(self._model, head, edges, tail),
                   self._negative_scores(batch, head, edges, tail, negatives)]
         slopes, losses = self._slopes(batch, *(each.detach() for each in scores))
         with differentiates(self._model, on_gpu=False):
@@ -109,9 +109,9 @@ class AutogradStep(HostStep):
             candidates = torch.cat([head if batch.corrupt_head else tail, candidates], 1)
         candidates = candidates[:, None]
         if batch.corrupt_head:
-            scores = own_scores(self._model, candidates, edges[:, :, None], tail[:, :, None])
+            scores = custom_scores(self._model, candidates, edges[:, :, None], tail[:, :, None])
         else:
-            scores = own_scores(self._model, head[:, :, None], edges[:, :, None], candidates)
+            scores = custom_scores(self._model, head[:, :, None], edges[:, :, None], candidates)
         return scores.flatten(0, 1)
 
 

@@ -12,7 +12,7 @@ from ... import _native
 from ...models import TorchModel
 from ...models.device import DeviceModel
 from ...models.device.model import Positives
-from ...models.own_scores import differentiates, own_scores
+from ...models.custom_scores import differentiates, custom_scores
 from ...store.device import Device
 from .device_batch import BatchForm
 from .step_config import LossConfig
@@ -140,7 +140,7 @@ class ProjectedPass(GradientPass):
 
 
 class AutogradPass(GradientPass):
-    """For a user's own model: autograd differentiates its scores, all else is as for the others."""
+    """For a custom model: autograd differentiates its scores, all else is as for the others."""
 
     def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool, device: Device):
         super().__init__(loss, degree_negatives, device)
@@ -149,11 +149,11 @@ class AutogradPass(GradientPass):
     def run(self, form, rows, weight):
         edges = EdgeRows(*(x if x is None else x.detach().requires_grad_() for x in rows))
         with torch.enable_grad():
-            positive = own_scores(self._model, edges.head, edges.relation, edges.tail)
+            positive = custom_scores(self._model, edges.head, edges.relation, edges.tail)
             chunked = {name: getattr(edges, name).unflatten(0, (form.chunks, -1))[:, :, None]
                        for name in ("head", "relation", "tail")}
             chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, edges)[:, None]
-            scores = own_scores(self._model, chunked["head"], chunked["relation"], chunked["tail"])
+            scores = custom_scores(self._model, chunked["head"], chunked["relation"], chunked["tail"])
         slopes = self._slopes(form, positive.detach().contiguous(), scores.detach().clone(), weight)
         inputs = edges[:4]
         by_score = [slopes.positive, slopes.negative.view_as(scores)]

@@ -14,8 +14,8 @@ from typing import Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from ... import _native
-from ...models import is_own
-from ...models.own_random import random_numbers_of
+from ...models import is_custom
+from ...models.custom_random import random_numbers_of
 from ...store.device import Device, Event, Repeated, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
@@ -34,10 +34,10 @@ class DeviceStep(Step):
                  make_gradients: Optional[Callable] = None, stream: Tuple[int, ...] = (0, 0)):
         """matmul: one of config.MATMULS. exchange: the StepExchange of a rank that has
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
-        instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a user's
-        own model, see models/own_random.py."""
+        instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a
+        custom model, see models/custom_random.py."""
         self._device, self._matmul = device, matmul
-        self._stream = stream if is_own(config.model) else None
+        self._stream = stream if is_custom(config.model) else None
         self._sums = device.zeros(5, dtype=np.float64)  # as Losses has them
         self._exchange, self._make_gradients = exchange, make_gradients
         self._steps = 0

@@ -1,4 +1,4 @@
-"""The gradients of a step by torch operations: for one's own models, and for models that have no kernels
+"""The gradients of a step by torch operations: for custom models, and for models that have no kernels
 (device_kernels.py). Not the CPU's bits, but near them."""
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MATRIX_TABLES = {"relation": RELATIONS, "projection": PROJECTIONS}  # far larger
 
 
 def make_gradient_pass(config: StepConfig, device: Device) -> GradientPass:
-    """What computes the gradients of `config`: closed forms, or autograd for one's own model."""
+    """What computes the gradients of `config`: closed forms, or autograd for a custom model."""
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range

@@ -1,4 +1,4 @@
-"""The best entities by a user's own score function (models.TorchModel): all scores, by blocks, in torch."""
+"""The best entities by a custom score function (models.TorchModel): all scores, by blocks, in torch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 from ..evaluation.best_rows import Found
 from ..evaluation.model import EmbeddingModel, take_rows
-from ..evaluation.own_model import scorer_of, scores_of_entities
+from ..evaluation.custom_model import scorer_of, scores_of_entities
 
 _QUERIES = 32
 
 
-class OwnSearch:
-    """Searches among the entities `moves` (m,) of a user's own model."""
+class CustomSearch:
+    """Searches among the entities `moves` (m,) of a custom model."""
 
     def __init__(self, model: EmbeddingModel, moves: np.ndarray):
         self._model, self._scorer, self._moves = model, scorer_of(model), moves

@@ -1,4 +1,4 @@
-"""Ranking with a user's own score function (models.TorchModel): all scores, by blocks, in torch."""
+"""Ranking with a custom score function (models.TorchModel): all scores, by blocks, in torch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ..models import TorchModel, find_model
-from ..models.own_random import random_numbers_of
-from ..models.own_scores import diverged_scores, rankable_scores
+from ..models.custom_random import random_numbers_of
+from ..models.custom_scores import diverged_scores, rankable_scores
 from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
 from .ranking import Comparison
@@ -19,7 +19,7 @@ _BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 27}  # of candidate rows, repeated 
 _QUERIES = 32
 
 
-def rank_own_model(
+def rank_custom_model(
     model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples], done=lambda count: None
 ) -> Comparison:
     """Compares triples with all entities in place of `side`, by float32 scores as the function gives them.

@@ -1,4 +1,4 @@
-"""A user's own score function ranks as the built-in one that it imitates."""
+"""A custom score function ranks as the built-in one that it imitates."""
 
 import sys
 
@@ -51,9 +51,9 @@ def test_ranks_are_those_of_distmult(models, known):
 
 def test_what_it_cannot_do_is_said(models):
     test = random_triples(models[0], 5)
-    with pytest.raises(InputError, match="your own"):
+    with pytest.raises(InputError, match="custom"):
         evaluate(models[1], test, None, Protocol(known="kept", sampling=Sampling(3)))
-    with pytest.raises(InputError, match="your own"):
+    with pytest.raises(InputError, match="custom"):
         models[1].operation
 
 

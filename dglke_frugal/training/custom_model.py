@@ -1,4 +1,4 @@
-"""A user's own model in a training run: made once, shared by the step and the ranking, saved with the tables."""
+"""A custom model in a training run: made once, shared by the step and the ranking, saved with the tables."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..config import TrainConfig
 from ..data.fingerprint import file_checksum
 from ..errors import InputError
 from ..models import TorchModel, find_model
-from ..models.own_state import has_state, save_state, state_file
+from ..models.custom_state import has_state, save_state, state_file
 
 
-def check_own_model(config: TrainConfig) -> None:
+def check_custom_model(config: TrainConfig) -> None:
     """Raise InputError for a model that cannot be loaded, or not be trained on the devices of the configuration."""
     if has_state(find_model(config.model.model_name)) and (config.device.ranks > 1 or config.device.gpu[0] >= 0):
         raise InputError(f"--model_name {config.model.model_name}: a model with parameters of its own trains in one "
                          "process on the CPU so far; leave --num_proc and --gpu out")
 
 
-def make_own_model(config: TrainConfig) -> TorchModel:
+def make_custom_model(config: TrainConfig) -> TorchModel:
     """The model; the start values of its state depend on the run's seed alone. Raises InputError."""
     name = config.model.model_name
     model = find_model(name)
@@ -38,7 +38,7 @@ def say_if_other_threads(before: Optional[int]) -> None:
               f"whose sums differ in their last bits; OMP_NUM_THREADS={before} goes on to the bit", flush=True)
 
 
-def save_own_model(model: TorchModel, folder: Path, stem: str) -> Dict[str, int]:
+def save_custom_model(model: TorchModel, folder: Path, stem: str) -> Dict[str, int]:
     """Write what the model has learned besides its rows, if anything; returns the CRC-32 of the file by its name.
     Raises InputError."""
     if not has_state(model):

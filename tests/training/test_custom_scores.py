@@ -1,4 +1,4 @@
-"""A user's own score function that gives what is no score: a sentence that says what, in training and in ranking."""
+"""A custom score function that gives what is no score: a sentence that says what, in training and in ranking."""
 import re
 import sys
 
@@ -9,7 +9,7 @@ from training.conftest import FLAGS
 from dglke_frugal.cli.train import main
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import TorchModel
-from dglke_frugal.models.own_scores import own_scores
+from dglke_frugal.models.custom_scores import custom_scores
 
 
 def product(head, relation, tail):
@@ -28,8 +28,8 @@ WRONG = {
     "truth": (lambda *rows: product(*rows) > 0, "returns torch.bool numbers; return float32"),
     "complex": (lambda *rows: product(*rows) + 0j, "returns torch.complex64 numbers; return float32"),
     "another device": (lambda *rows: product(*rows).to("meta"), "returns scores on meta for rows on cpu"),
-    "an error": (lambda h, r, t: h @ torch.zeros(3, 3), r"failed in .*test_own_scores.py, line \d+: RuntimeError: "),
-    "its own error": (lambda h, r, t: {}["weight"], r"failed in .*test_own_scores.py, line \d+: KeyError: 'weight'"),
+    "an error": (lambda h, r, t: h @ torch.zeros(3, 3), r"failed in .*test_custom_scores.py, line \d+: RuntimeError: "),
+    "its own error": (lambda h, r, t: {}["weight"], r"failed in .*test_custom_scores.py, line \d+: KeyError: 'weight'"),
     "rows that it changes": (lambda h, r, t: product(h.mul_(2), r, t), "changes head in place"),
     "rows of both": (lambda h, r, t: product(h.neg_(), r, t.neg_()), "changes head and tail in place"),
     "views of rows": (lambda h, r, t: product(h, r, t[..., :1].neg_()), "changes tail in place"),
@@ -119,7 +119,7 @@ def test_scores_that_cannot_be_differentiated(train, device):
 def test_rows_of_inference_mode_are_scored():
     with torch.inference_mode():
         rows = torch.ones(4, 6), torch.ones(4, 6), torch.ones(4, 6)
-        assert own_scores(Plain(), *rows).tolist() == [6.0] * 4
+        assert custom_scores(Plain(), *rows).tolist() == [6.0] * 4
 
 
 @pytest.mark.parametrize("model", ["Wide", "Narrow"])
@@ -132,7 +132,7 @@ def test_other_floating_point_numbers_are_taken(train, model):
 def test_the_error_has_the_users_own_behind_it():
     rows = torch.ones(4, 1, 6), torch.ones(4, 1, 6), torch.ones(1, 5, 6)
     with pytest.raises(InputError) as raised:
-        own_scores(Wrong("its own error"), *rows)
+        custom_scores(Wrong("its own error"), *rows)
     assert isinstance(raised.value.__cause__, KeyError)
     with pytest.raises(InputError, match=r"shape \(4, 1\) .*shape \(4, 5\)"):
-        own_scores(Wrong("heads alone"), *rows)
+        custom_scores(Wrong("heads alone"), *rows)

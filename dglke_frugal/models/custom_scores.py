@@ -1,4 +1,4 @@
-"""What a user's own score function gives, checked: whoever asks a TorchModel for scores asks here."""
+"""What a custom score function gives, checked: whoever asks a TorchModel for scores asks here."""
 from __future__ import annotations
 
 import contextlib
@@ -14,7 +14,7 @@ from .torch_model import TorchModel
 _KINDS = ("head", "relation", "tail")
 
 
-def own_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
+def custom_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
     """`model.score` of rows, as float32.
 
     Raises InputError, which names the class, for an error in the function itself, for rows that it changes, or for what
@@ -63,11 +63,11 @@ def differentiates(model: TorchModel, on_gpu: bool) -> Iterator[None]:
 
 
 def rankable_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
-    """own_scores that candidates may be ordered by: minus infinity, for what cannot be, is one of them.
+    """custom_scores that candidates may be ordered by: minus infinity, for what cannot be, is one of them.
 
     Raises Diverged for NaN and plus infinity.
     """
-    scores = own_scores(model, head, relation, tail)
+    scores = custom_scores(model, head, relation, tail)
     bad = scores.isnan() | (scores == torch.inf)
     if bad.any():
         raise diverged_scores(model, float(scores[bad][0]))
@@ -85,7 +85,7 @@ def _refusal(model: TorchModel, what: str) -> InputError:
 
 
 def _place(error: Exception) -> str:
-    """Where in the user's own file, as the middle of a sentence."""
+    """Where in the user's file, as the middle of a sentence."""
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first one is this module's
     return f" in {frames[0].filename}, line {frames[0].lineno}" if frames else ""
 

@@ -1,4 +1,4 @@
-"""A run of a model of one's own is asked like any other one: it answers as the built-in model of the same formula."""
+"""A run of a custom model is asked like any other one: it answers as the built-in model of the same formula."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ class Dot(TorchModel):
 
 @pytest.fixture
 def pair(tmp_path, monkeypatch):
-    """A built-in model and one's own with the same tables; numbers are small integers, so sums are exact."""
+    """A built-in model and a custom one with the same tables; numbers are small integers, so sums are exact."""
     (tmp_path / "asked_models.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     built_in = random_model("DistMult", coarse=True)
@@ -74,4 +74,4 @@ def test_faiss_has_no_index_for_it(pair, tmp_path, capsys):
         (tmp_path / "tails").write_text("1\n")
         predict.main(["--model_path", str(folder), "--format", "*_*_t", "--data_files", str(tmp_path / "tails"),
                       "--index", "faiss", "--output", str(tmp_path / "out")])
-    assert "faiss has no index for a model of your own" in capsys.readouterr().err
+    assert "faiss has no index for a custom model" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The random numbers of a user's own model, as of torch.nn.Dropout: torch's, from generators that each step seeds.
+"""The random numbers of a custom model, as of torch.nn.Dropout: torch's, from generators that each step seeds.
 
 A step's numbers depend on the run's seed, the rank and the number of the step alone: not on what was drawn before, so
 that neither a validation nor a resumed run changes them. Rankings and answers, too, are the same each time. The

@@ -1,4 +1,4 @@
-"""The state of a user's own model: parameters and buffers of a TorchModel that is a torch.nn.Module as well."""
+"""The state of a custom model: parameters and buffers of a TorchModel that is a torch.nn.Module as well."""
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models of one's own that draw random numbers: the seed decides them, in each step anew."""
+"""Custom models that draw random numbers: the seed decides them, in each step anew."""
 
 import random
 import re
@@ -12,7 +12,7 @@ from training.conftest import tables
 from dglke_frugal.cli import evaluate
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.models import find_model
-from dglke_frugal.models.own_random import random_numbers_of
+from dglke_frugal.models.custom_random import random_numbers_of
 from dglke_frugal.training.step.autograd_step import AutogradStep
 from dglke_frugal.training.trainer import train
 
@@ -81,13 +81,13 @@ MODELS = ("Dropping", "Weighted", "Noisy")
 
 @pytest.fixture(autouse=True)
 def module(tmp_path, monkeypatch):
-    (tmp_path / "random_own_models.py").write_text(MODULE)
+    (tmp_path / "random_custom_models.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
 def flags(model, steps=20, seed=7):
-    return ["--model_name", f"random_own_models:{model}", "--max_step", steps, "--seed", seed, "--batch_size", 64,
+    return ["--model_name", f"random_custom_models:{model}", "--max_step", steps, "--seed", seed, "--batch_size", 64,
             "--neg_sample_size", 16]
 
 
@@ -195,7 +195,7 @@ def test_what_a_model_draws_when_it_is_made_is_the_same_later(runs, model, capsy
     drawn = random.random(), np.random.rand(), torch.rand(1)
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(5)
-    made = [find_model(f"random_own_models:{model}", seed) for seed in (0, 0, 7)]
+    made = [find_model(f"random_custom_models:{model}", seed) for seed in (0, 0, 7)]
     assert torch.equal(made[0].matrix, made[1].matrix) and not torch.equal(made[0].matrix, made[2].matrix)
     assert (random.random(), np.random.rand(), torch.rand(1)) == drawn  # the caller's are as they were
     again = learned(runs(*flags(model)))

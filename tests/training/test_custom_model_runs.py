@@ -1,4 +1,4 @@
-"""Runs of a model of one's own: with arguments, with parameters that are kept, by several ranks."""
+"""Runs of a custom model: with arguments, with parameters that are kept, by several ranks."""
 
 import json
 import re
