@@ -1,4 +1,4 @@
-"""What is learned with entity rows in halves, beside rows in float32: recipes run in full, by several seeds.
+"""What is learned with entity rows in half precision, beside rows in float32: recipes run in full, by several seeds.
 
     python -m benchmarks.half_rows --json FILE --data_path P [--runs fb15k/transe_l2 ...] [--dtypes fp32 fp16]
                                    [--seeds 1 2 3] [--gpu N] [--at_once N]

@@ -6,13 +6,13 @@
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
 [default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
 with the table on the device [step_us_on_device], there with tf32x3 [step_us_on_device_tf32x3], and behind 5 % without
-graphs, with flush threads, with tf32x3 and tf32, and with rows in halves
+graphs, with flush threads, with tf32x3 and tf32, and with rows in half precision
 [step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph
 (compiled_torch.py), over ours there [device_step_over_compiled_torch].
 models: all eight models, behind a cache of 5 %.
 memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
-resident, behind 5 % and with the default, rows in float32 and in halves.
-large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in halves
+resident, behind 5 % and with the default, rows in float32 and in half precision.
+large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in half precision
 [step_us_20m_5_fp16], beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for
 rows is [stall_share].
 

@@ -151,12 +151,12 @@ class ModelConfig:
                                          default_words="uniform: (gamma + 2) / hidden_dim; normal: 0.001; xavier: 1")
     normalize_entities: bool = option(False, "entity rows have length 1, at the start and after each step",
                                       changes=ALWAYS)
-    row_dtype: str = option("fp32", "type of entity rows in memory and caches; halves are rounded at random",
+    row_dtype: str = option("fp32", "type of entity rows in memory and caches; fp16 is rounded at random",
                             changes=ALWAYS, choices=ROW_DTYPES, level="rare")
 
     @property
-    def in_halves(self) -> bool:
-        """Whether entity rows are kept in halves."""
+    def is_half(self) -> bool:
+        """Whether entity rows are kept in half precision."""
         return self.row_dtype != "fp32"
 
     @property
@@ -511,7 +511,7 @@ class TrainConfig:
         if self.store.flush != AUTO or self.computes_on_device:
             return "none" if self.computes_on_device else self.store.flush
         if _on_gpu(self):
-            return "p2f" if _is_data_parallel(self) and self.model.in_halves else "direct"
+            return "p2f" if _is_data_parallel(self) and self.model.is_half else "direct"
         crowded = device.ranks >= len(os.sched_getaffinity(0))
         return "none" if device.ranks == 1 else "sync" if crowded else "p2f"
 
@@ -709,7 +709,7 @@ def _check_lengths(config: TrainConfig) -> None:
         return
     device, against_all = config.device, config.batch.against_all
     refused = {"--num_proc, and give one --gpu": device.ranks > 1,
-               f"--row_dtype {config.model.row_dtype}": config.model.in_halves,
+               f"--row_dtype {config.model.row_dtype}": config.model.is_half,
                "--gpu, or give --loss_genre Softmax --neg_sample_size all": device.gpu[0] >= 0 and not against_all,
                f"--flush {config.store.flush}": config.uses_engine and not against_all and device.gpu[0] < 0,
                f"--optimizer {config.loss.optimizer}": config.computes_on_device and not against_all}

@@ -106,7 +106,7 @@ def resolve_workers(config: TrainConfig) -> Tuple[TrainConfig, Reasons]:
         chosen, reasons["parallel"] = _parallel(config)
         rel_part = device.rel_part and chosen == "rows"
         config = replace(config, device=replace(device, parallel=chosen, rel_part=rel_part))
-    if config.store.flush == "direct" and config.in_step_sync and config.model.in_halves:
+    if config.store.flush == "direct" and config.in_step_sync and config.model.is_half:
         raise InputError(f"--flush direct does not go with --row_dtype {config.model.row_dtype} on several GPUs that "
                          "train data parallel; use --flush p2f")
     return config, reasons

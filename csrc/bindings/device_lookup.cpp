@@ -27,7 +27,7 @@ PreparedKernel prepare_update(const RowTable& table, const Vector<std::uint8_t>&
                               const SummedUpdate& update) {
   const RowMemory memory = table.memory;
   table.check_records(records);
-  require(!memory.in_halves() && update.rule().state_floats(memory.dim) <= memory.state,
+  require(!memory.is_half() && update.rule().state_floats(memory.dim) <= memory.state,
           "rows are updated from sums where they are in float32, with room for the optimizer's state");
   require(leave.size() == target.size() && records.shape(0) >= leave.size() && sums.shape(0) >= leave.size() &&
               sums.shape(1) == static_cast<std::size_t>(memory.dim),

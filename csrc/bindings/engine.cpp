@@ -269,7 +269,7 @@ void bind(nb::module_& module) {
            "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one "
            "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. on_device: "
            "whether steps run on devices, which host threads are ahead of. element: of the "
-           "embedding, fp32 or fp16; seed and table: by which such halves are rounded. Ranks of other processes "
+           "embedding, fp32 or fp16; seed and table: by which such rows are rounded. Ranks of other processes "
            "may attach if there are several.")
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())

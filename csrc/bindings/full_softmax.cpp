@@ -29,7 +29,7 @@ using Slots = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig>;
 // ids, begin, end, on, off; see SoftmaxTargets.
 using Targets = std::tuple<Ids, Ids, Ids, std::optional<Floats>, std::optional<Floats>>;
 // Of fp16, (n, columns) without gaps.
-using Halves = nb::ndarray<nb::ndim<2>, nb::c_contig>;
+using HalfMatrix = nb::ndarray<nb::ndim<2>, nb::c_contig>;
 using Unit = std::optional<Floats>;
 // optimizer, learning rate, epsilon, corrections; see UpdateRule.
 using Rule = std::tuple<std::string, float, float, std::optional<Floats>>;
@@ -136,7 +136,7 @@ void update_rows(const Matrix& table, std::int64_t dim, const Ids& ids, const Sl
   cpu::update_rows(rows, ids.data(), used.data(), gradients.data(), update);
 }
 
-void round_matrix(const Matrix& from, const Halves& to, const Floats& scaling, std::uintptr_t stream) {
+void round_matrix(const Matrix& from, const HalfMatrix& to, const Floats& scaling, std::uintptr_t stream) {
   constexpr std::size_t kWord = 8;  // numbers of 16 bits, as 4 floats, are 16 bytes
   require(to.dtype().bits == 16 && to.shape(1) % kWord == 0 && to.shape(0) >= from.shape(0) &&
               to.shape(1) >= from.shape(1) && from.stride(1) == 1 && from.stride(0) % 4 == 0 && scaling.size() == 3,

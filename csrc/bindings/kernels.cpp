@@ -90,8 +90,8 @@ TableUpdate table_update(const Update& given) {
   update.writes = {reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                    static_cast<std::int64_t>(leave.size()), used ? used->data() : nullptr};
   require(!used || used->size() == 1, "the number of used rows is one number");
-  if (table->memory.in_halves()) {
-    require(table->rounded_by && rounded_step, "rows in halves are rounded when they are updated");
+  if (table->memory.is_half()) {
+    require(table->rounded_by && rounded_step, "rows in half precision are rounded when they are updated");
     const auto& [step, ids] = *rounded_step;
     require(step.size() == 1 && ids.size() == leave.size(), "rounding needs the step's number, and an id for each row");
     update.rounding = {*table->rounded_by, step.data(), ids.data()};
@@ -306,7 +306,7 @@ void bind(nb::module_& module) {
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), or "
       "(ranks, n) over the columns of each rank, whose mean in the order of ranks is taken, which "
       "may be None on the CPU). used (1,) int32: how many rows there are, the others only pad; None: all. rounded: of "
-      "rows in halves, step (1,) int64 and ids of the rows (U,) int64. Runs where `records` lies.");
+      "rows in half precision, step (1,) int64 and ids of the rows (U,) int64. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");

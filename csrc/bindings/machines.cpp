@@ -129,7 +129,7 @@ void bind(nb::module_& module) {
             new (self) MachineRows(own, owners, machine, learning_rate, {seed, table, {}});
           },
           "own"_a, "owners"_a, "machine"_a, "learning_rate"_a, "seed"_a = 0, "table"_a = 0, nb::keep_alive<1, 2>(),
-          "own: the rows that the machine owns. seed, table: by which rows in halves are rounded.")
+          "own: the rows that the machine owns. seed, table: by which rows in half precision are rounded.")
       .def(
           "announce_batches",
           [](MachineRows& self, const Batches& batches) { announce_all(self, batches, announce_entities); },

@@ -121,7 +121,7 @@ void bind(nb::module_& module) {
       .def_prop_ro("element", [](const HostTable& table) { return name_of(table.layout().element); },
                    "fp32 or fp16.")
       .def_prop_ro("embedding_floats", [](const HostTable& table) { return table.layout().state_offset(); },
-                   "Floats whose place an embedding takes: dim, or of halves half of it, rounded up.")
+                   "Floats whose place an embedding takes: dim, or in half precision half of it, rounded up.")
       .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; },
                    "Floats of a row with its padding, and from row to row where the table is the only part.")
       .def_prop_ro("record_stride", [](const HostTable& table) { return table.layout().in_floats().stride; },
@@ -141,18 +141,18 @@ void bind(nb::module_& module) {
             const std::int64_t strides[2] = {table.pitch(), 1};
             return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
           },
-          "(rows, dim) float32 view of the embeddings. ValueError if they are in halves.")
+          "(rows, dim) float32 view of the embeddings. ValueError if they are in half precision.")
       .def_prop_ro(
-          "halves",
+          "half_bits",
           [](nb::handle self) {
             auto& table = nb::cast<HostTable&>(self);
-            if (!table.layout().in_halves()) throw std::invalid_argument("these rows are in floats");
+            if (!table.layout().is_half()) throw std::invalid_argument("these rows are in floats");
             const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
                                           static_cast<std::size_t>(table.layout().dim)};
             const std::int64_t strides[2] = {2 * table.pitch(), 1};
             return nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<2>>(table.data(), 2, shape, self, strides);
           },
-          "(rows, dim) uint16 view of embeddings in halves: their bits. ValueError if they are in floats.")
+          "(rows, dim) uint16 view of embeddings in half precision: their bits. ValueError if they are in floats.")
       .def(
           "read",
           [](HostTable& table, std::int64_t first, const Matrix& out) {
@@ -166,7 +166,8 @@ void bind(nb::module_& module) {
             for_rows(table, first, values, [&](std::int64_t row, const float* given) { table.write(row, given); });
           },
           "first"_a, "values"_a,
-          "Sets the embeddings of neighbouring rows, from `first` on, to `values` (n, dim) float32; halves to the "
+          "Sets the embeddings of neighbouring rows, from `first` on, to `values` (n, dim) float32; half precision to "
+          "the "
           "nearest ones.")
       .def_prop_ro(
           "records",
@@ -224,7 +225,7 @@ void bind(nb::module_& module) {
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {
             const Records records = records_of(table, ids.data(), length(ids));
-            if (!table.layout().in_halves()) return gather(records, table.layout(), out);
+            if (!table.layout().is_half()) return gather(records, table.layout(), out);
             check_columns(table, out);
             if (out.shape(0) != records.size()) throw std::invalid_argument("the matrix must have one row per id");
             const nb::gil_scoped_release release;

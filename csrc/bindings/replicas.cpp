@@ -122,7 +122,7 @@ class SharedTable {
              std::uintptr_t stream) {
     const SharedRows rows = rows_of(planned);
     table.check_records(records);
-    require(records.shape(0) >= std::get<0>(planned).size() && !table.memory.in_halves(),
+    require(records.shape(0) >= std::get<0>(planned).size() && !table.memory.is_half(),
             "there is a record of each row, which is in float32");
     SharedMemory memory{table.memory.dim, table.memory.stride, records.data(), table.memory.host_rows, {}};
     for (std::size_t rank = 0; rank < staging_.size(); ++rank) memory.staging[rank] = staging_[rank].data();

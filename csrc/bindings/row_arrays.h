@@ -32,7 +32,7 @@ bool on_cuda(const Array& array) {
 // A table as row kernels address it, shapes checked once, with the arrays that it lies in.
 class RowTable {
  public:
-  // Seed and number of a table in halves, and which columns of whole rows it has.
+  // Seed and number of a table in half precision, and which columns of whole rows it has.
   using Noise = std::tuple<std::uint64_t, std::uint32_t, ColumnRanges>;
 
   RowTable(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging,

@@ -56,7 +56,7 @@ struct EngineConfig {
                                             // them; needed where a device advances the counters
   double attach_seconds = 300;              // how long ranks that train wait for one that has never attached
   std::shared_ptr<const RowUpdate> update;  // applies gradients at the host
-  Rounding rounding{};                      // by what a row in halves is then rounded, once a step
+  Rounding rounding{};                      // by what a row in half precision is then rounded, once a step
   std::vector<std::shared_ptr<CachePolicy>> caches;  // one per rank, one for all that share a plan, or empty: no caches
 
   // For executors on devices, whose hosts enqueue steps ahead. Where `evicts`, caches that change evict in flight.

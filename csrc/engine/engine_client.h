@@ -62,7 +62,7 @@ class EngineClient {
   int ranks() const;  // that share values: 1 where all run the same steps, each on columns of its own
 
   // Before the first step, which the engine counts as 0: its number in the run, the same one for all ranks. Only what
-  // rows in halves are rounded by depends on it.
+  // rows in half precision are rounded by depends on it.
   void count_from(std::int64_t step);
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each

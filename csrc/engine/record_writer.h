@@ -23,7 +23,7 @@ class RecordWriter {
         floats_(layout_.in_floats()),
         rounding_(config.rounding),
         host_rows_(config.host_rows),
-        wide_(layout_.in_halves() ? static_cast<std::size_t>(floats_.stride) : 0) {}
+        wide_(layout_.is_half() ? static_cast<std::size_t>(floats_.stride) : 0) {}
 
   std::int64_t value_bytes() const { return layout_.record_floats() * 4; }
 
@@ -32,11 +32,11 @@ class RecordWriter {
   }
 
   // Of a step of the engine. Sources in canonical order: an entry is the concatenation of the ranks' occurrences. A row
-  // in halves is rounded when all have been applied. Returns the bytes read.
+  // in half precision is rounded when all have been applied. Returns the bytes read.
   std::int64_t apply_gradients(std::int64_t row, std::int64_t step, std::span<const GradientSource> sources) {
     std::int64_t applied = 0;
-    float* const record = layout_.in_halves() ? wide_.data() : host_row(row);
-    if (layout_.in_halves()) expand_record(layout_, host_row(row), record);
+    float* const record = layout_.is_half() ? wide_.data() : host_row(row);
+    if (layout_.is_half()) expand_record(layout_, host_row(row), record);
     for (std::size_t i = 0; i < sources.size();) {
       gradients_.clear();
       const std::int32_t entry = sources[i].entry;
@@ -46,7 +46,7 @@ class RecordWriter {
       if (!gradients_.empty()) update_->apply_in_step(step, record, gradients_, floats_);
       applied += static_cast<std::int64_t>(gradients_.size());
     }
-    if (layout_.in_halves())
+    if (layout_.is_half())
       round_record(layout_, record, host_row(row), rounding_.of(segment_->first_step() + step, row));
     return applied * layout_.dim * 4;
   }
@@ -69,7 +69,7 @@ class RecordWriter {
   const RowLayout layout_, floats_;
   const Rounding rounding_;
   float* const host_rows_;
-  std::vector<float> wide_;  // a row in halves while it is updated
+  std::vector<float> wide_;  // a row in half precision while it is updated
   std::vector<const float*> gradients_;  // of the entry being applied; of the owner's thread
 };
 

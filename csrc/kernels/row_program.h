@@ -31,8 +31,8 @@ namespace frugal {
 inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
 
 // Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart
-// everywhere; but a step computes in floats, so its own records of rows in halves are record_stride() apart, and so are
-// gradients that leave it.
+// everywhere; but a step computes in floats, so its own records of rows in half precision are record_stride() apart,
+// and so are gradients that leave it.
 struct RowMemory {
   std::int64_t dim;
   std::int64_t stride;         // >= embedding_floats() + state, a multiple of 4; of 32 for whole lines
@@ -40,15 +40,16 @@ struct RowMemory {
   float* cache = nullptr;      // the device's cache, slot after slot
   float* staging = nullptr;    // the rank's staging, which targets of RowDestination::kValue and kGradient point into
   std::int64_t state = 1;      // floats of optimizer state behind the embedding
-  RowElement element = RowElement::kFloat32;  // of the embedding; whoever only copies may take halves for floats
+  // of the embedding; code that only copies may take half precision for float32
+  RowElement element = RowElement::kFloat32;
 
-  FRUGAL_HOST_DEVICE bool in_halves() const { return element != RowElement::kFloat32; }
+  FRUGAL_HOST_DEVICE bool is_half() const { return element != RowElement::kFloat32; }
   // Where the state begins.
-  FRUGAL_HOST_DEVICE std::int64_t embedding_floats() const { return in_halves() ? (dim + 1) / 2 : dim; }
+  FRUGAL_HOST_DEVICE std::int64_t embedding_floats() const { return is_half() ? (dim + 1) / 2 : dim; }
   // What is copied of a record: embedding and state, up to whole 16-byte words.
   FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (embedding_floats() + state + 3) / 4 * 4; }
   FRUGAL_HOST_DEVICE std::int64_t record_stride() const {
-    return in_halves() ? (dim + state + kLineFloats - 1) / kLineFloats * kLineFloats : stride;
+    return is_half() ? (dim + state + kLineFloats - 1) / kLineFloats * kLineFloats : stride;
   }
 };
 
@@ -57,7 +58,7 @@ inline RowLayout layout_of(const RowMemory& memory) {
   return {memory.dim, memory.stride, memory.state, memory.element};
 }
 
-// By what rows in halves are rounded where they leave a step (random/rounding_noise.h).
+// By what rows in half precision are rounded where they leave a step (random/rounding_noise.h).
 struct RowRounding {
   Rounding by = {};
   const std::int64_t* step = nullptr;  // (1,) the number of the step
@@ -163,7 +164,7 @@ struct StepGradients {
   int entries;
 };
 
-// How the rows of one table leave their step. records: as the step read them. rounding: of rows in halves.
+// How the rows of one table leave their step. records: as the step read them. rounding: of rows in half precision.
 struct TableUpdate {
   RowMemory memory;
   RowWrites writes;

@@ -25,7 +25,7 @@ FRUGAL_HOST_DEVICE inline int words_into_line(const Word* from) {
 }
 
 // Threads per row, between a line's and a warp's: the fewest that have all its words under way at once. More would
-// leave a warp with fewer bytes on the bus, which short rows and rows in halves feel.
+// leave a warp with fewer bytes on the bus, which short rows and rows in half precision feel.
 inline int lanes_for_words(std::int64_t words) {
   int lanes = kLineWords;
   while (lanes < kWarpLanes && lanes * kWordsInFlight < words) lanes *= 2;

@@ -162,7 +162,7 @@ void MachineRows::apply_gradients(Step& step, std::size_t place) {
   float* const host_row = own_.row(owners_.local(row.id));
   std::vector<float> wide;
   float* record = host_row;
-  if (layout.in_halves()) {
+  if (layout.is_half()) {
     wide.resize(static_cast<std::size_t>(floats_.stride));
     expand_record(layout, host_row, record = wide.data());
   }
@@ -184,7 +184,7 @@ void MachineRows::apply_gradients(Step& step, std::size_t place) {
     }
     if (!gradients.empty()) update_.apply(record, gradients, floats_);
   }
-  if (layout.in_halves()) round_record(layout, record, host_row, rounding_.of(step.number, row.id));
+  if (layout.is_half()) round_record(layout, record, host_row, rounding_.of(step.number, row.id));
 }
 
 void MachineRows::settle(MachineBlock block, std::int64_t boundary) {

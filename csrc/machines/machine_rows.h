@@ -21,7 +21,7 @@ namespace frugal {
 
 class MachineRows final : public StepRows {
  public:
-  // own: the rows that `machine` owns, which must outlive this. rounding: of a table in halves. Throws
+  // own: the rows that `machine` owns, which must outlive this. rounding: of a table in half precision. Throws
   // std::invalid_argument for a table that has other rows, or too many machines.
   MachineRows(HostTable& own, const RowOwners& owners, int machine, float learning_rate, const Rounding& rounding = {});
 

@@ -69,7 +69,7 @@ struct Half {
  private:
   static constexpr std::uint32_t kRebias = 112u << 23, kLeastNormal = 113u << 23, kInfinity = 0x7f800000u;
 
-  // A number below 2^-14 in units of 2^-24, the distance of halves there; 1024 for a larger one.
+  // A number below 2^-14 in units of 2^-24, the distance of numbers in half precision there; 1024 for a larger one.
   FRUGAL_HALF_CODE static float small_places(std::uint32_t size) {
     return float_of(size < kLeastNormal ? size : kLeastNormal) * 16777216.0f;
   }

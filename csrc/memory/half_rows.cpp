@@ -11,8 +11,8 @@
 namespace frugal {
 namespace {
 
-const std::uint16_t* halves(const float* record) { return reinterpret_cast<const std::uint16_t*>(record); }
-std::uint16_t* halves(float* record) { return reinterpret_cast<std::uint16_t*>(record); }
+const std::uint16_t* half_bits(const float* record) { return reinterpret_cast<const std::uint16_t*>(record); }
+std::uint16_t* half_bits(float* record) { return reinterpret_cast<std::uint16_t*>(record); }
 
 // How many of the elements the processor's own conversion has done.
 std::int64_t expand_with_f16c([[maybe_unused]] const std::uint16_t* from, [[maybe_unused]] std::int64_t count,
@@ -48,7 +48,7 @@ void round_neighbours(const float* __restrict values, std::uint16_t* __restrict 
 }  // namespace
 
 void expand_embedding(const RowLayout& layout, const float* record, float* __restrict values) {
-  const std::uint16_t* __restrict from = halves(record);
+  const std::uint16_t* __restrict from = half_bits(record);
   for (std::int64_t i = expand_with_f16c(from, layout.dim, values); i < layout.dim; ++i)
     values[i] = Half::expand(from[i]);
 }
@@ -56,13 +56,13 @@ void expand_embedding(const RowLayout& layout, const float* record, float* __res
 void round_embedding(const RowLayout& layout, const float* __restrict values, float* record,
                      const RoundingNoise& noise, const WholeColumns& columns) {
   const std::int64_t turn = std::min<std::int64_t>(columns.turn, layout.dim);
-  round_neighbours(values, halves(record), columns.first, turn, noise);
+  round_neighbours(values, half_bits(record), columns.first, turn, noise);
   if (turn < layout.dim)
-    round_neighbours(values + turn, halves(record) + turn, columns.second, layout.dim - turn, noise);
+    round_neighbours(values + turn, half_bits(record) + turn, columns.second, layout.dim - turn, noise);
 }
 
 void round_embedding_to_nearest(const RowLayout& layout, const float* __restrict values, float* record) {
-  std::uint16_t* __restrict to = halves(record);
+  std::uint16_t* __restrict to = half_bits(record);
   for (std::int64_t i = 0; i < layout.dim; ++i) to[i] = Half::round_to_nearest(values[i]);
 }
 

@@ -1,4 +1,4 @@
-// Whole rows of halves to and from floats, on the CPU.
+// Whole rows in half precision to and from floats, on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace frugal {
 
-// layout: of the rows in halves. values: layout.dim floats. record: a row of the table. columns: which of whole rows
-// these are.
+// layout: of the rows in half precision. values: layout.dim floats. record: a row of the table. columns: which of whole
+// rows these are.
 void expand_embedding(const RowLayout& layout, const float* record, float* values);
 void round_embedding(const RowLayout& layout, const float* values, float* record, const RoundingNoise& noise,
                      const WholeColumns& columns = {});

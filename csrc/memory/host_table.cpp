@@ -98,12 +98,12 @@ void HostTable::map(int file) {
 }
 
 void HostTable::read(std::int64_t id, float* values) {
-  if (layout_.in_halves()) return expand_embedding(layout_, row(id), values);
+  if (layout_.is_half()) return expand_embedding(layout_, row(id), values);
   std::copy_n(row(id), layout_.dim, values);
 }
 
 void HostTable::write(std::int64_t id, const float* values) {
-  if (layout_.in_halves()) return round_embedding_to_nearest(layout_, values, row(id));
+  if (layout_.is_half()) return round_embedding_to_nearest(layout_, values, row(id));
   std::copy_n(values, layout_.dim, row(id));
 }
 

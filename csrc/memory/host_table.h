@@ -65,7 +65,7 @@ class HostTable {
 
   // Copies the embedding of a row to `values`, dim floats.
   void read(std::int64_t id, float* values);
-  // Sets the embedding of a row; where it is kept in halves, to the nearest ones.
+  // Sets the embedding of a row; where it is kept in half precision, to the nearest ones.
   void write(std::int64_t id, const float* values);
 
   // Sets embeddings to uniform numbers in [low, high), as write does, and their state to 0. Element (i, j) depends on

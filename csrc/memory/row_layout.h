@@ -1,7 +1,7 @@
 // Where the parts of a row lie: the embedding first, its optimizer state behind it, then padding to whole cache lines.
 //
-// An embedding is kept in floats or in halves, two to a float's place; the state always is floats. Whoever only moves
-// records needs no more than their number of floats.
+// An embedding is kept in float32 or in half precision, two numbers in a float32's place; the state always is floats.
+// Whoever only moves records needs no more than their number of floats.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,15 @@ struct RowLayout {
     const std::int64_t floats = embedding_floats(dim, element) + state;
     return {dim, (floats + kLineFloats - 1) / kLineFloats * kLineFloats, state, element};
   }
-  constexpr bool in_halves() const { return element != RowElement::kFloat32; }
+  constexpr bool is_half() const { return element != RowElement::kFloat32; }
   constexpr std::int64_t state_offset() const { return embedding_floats(dim, element); }
   constexpr std::int64_t record_floats() const { return state_offset() + state; }  // what moves when a row moves
   // The same rows in floats, as steps compute with them and as far apart as gradients of rows leave a step.
-  constexpr RowLayout in_floats() const { return in_halves() ? for_dim(dim, state) : *this; }
-  // Throws std::invalid_argument for rows in halves: what works on rows where they lie takes them for floats.
+  constexpr RowLayout in_floats() const { return is_half() ? for_dim(dim, state) : *this; }
+  // Throws std::invalid_argument for rows in half precision: what works on rows where they lie takes them for floats.
   void require_floats() const {
-    if (in_halves()) throw std::invalid_argument("these rows are in halves, which only a step of RoundedRows changes");
+    if (is_half()) throw std::invalid_argument("these rows are in half precision, which only a step of "
+                                               "StochasticRoundedRows changes");
   }
   constexpr std::int64_t bytes() const { return stride * static_cast<std::int64_t>(sizeof(float)); }
 };

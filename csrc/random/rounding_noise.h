@@ -1,5 +1,5 @@
-// The random numbers by which rows in halves are rounded: 16 bits f(seed, table, step, row, column), where columns are
-// counted in the whole row, whoever has which of them.
+// The random numbers by which rows in half precision are rounded: 16 bits f(seed, table, step, row, column), where
+// columns are counted in the whole row, whoever has which of them.
 //
 // A block of Philox is the noise of eight columns that are 32 apart: so the 32 lanes of a warp make that of 256
 // neighbouring columns, each lane its own, and a processor makes the 32 blocks side by side.

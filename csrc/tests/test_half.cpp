@@ -1,4 +1,4 @@
-// Halves against arithmetic in double: what they hold, to which neighbour they round, and how often.
+// Half precision against arithmetic in double: what they hold, to which neighbour they round, and how often.
 #include "memory/half.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ double value_of(std::uint32_t half) {
   return sign * (exponent == 0 ? std::ldexp(mantissa, 1 - kBias) : std::ldexp(1 + mantissa, exponent - kBias));
 }
 
-// The largest half not above |x|; halves of one sign are ordered as their bits are.
+// The largest half not above |x|; numbers of one sign are ordered as their bits are.
 std::uint32_t half_below(double size) {
   std::uint32_t low = 0, high = (1u << 15) - (1u << kMantissaBits);  // infinity
   while (high - low > 1) {
@@ -54,7 +54,7 @@ TEST(Half, WhatAHalfHoldsStaysAsItIs) {
   }
 }
 
-// Numbers of all sizes: ordinary ones, subnormal halves, subnormal floats, and more than a half can be.
+// Numbers of all sizes: ordinary ones, subnormal float16, subnormal floats, and more than a half can be.
 std::vector<float> numbers() {
   std::mt19937 random(3);
   std::vector<float> found{0.0f, -0.0f, 1e-45f, 65504.0f, 65519.0f, 65520.0f, 1e30f, 3.4e38f, 6.1e-5f, 6.0e-5f, 3e-8f};
@@ -105,7 +105,7 @@ TEST(Half, InfinitiesAndNanStay) {
   EXPECT_TRUE(std::isnan(Half::expand(Half::round_to_nearest(std::nanf("")))));
 }
 
-// The vectors' way of making noise and halves against one column at a time.
+// The vectors' way of making noise and half precision against one column at a time.
 TEST(HalfRows, HaveTheNoiseOfTheirColumns) {
   std::mt19937 random(5);
   for (const std::int32_t dim : {1, 2, 31, 33, 255, 256, 257, 400, 1000}) {

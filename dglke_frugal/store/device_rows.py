@@ -85,7 +85,7 @@ class DeviceRows:
     in submitted work; the step's write-back; leave with the event after that, and end.
 
     Attributes:
-        dim: floats that an embedding takes where rows lie, which of halves are half as many as it has elements.
+        dim: floats that an embedding takes where rows lie, which in half precision are half as many as it has elements.
         stride: floats from one row to the next there.
         record_stride: floats between the records that steps compute with, in float32 always.
         scratch: where rows that only pad are read from and written to.
@@ -108,7 +108,7 @@ class DeviceRows:
     def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0,
                  rounding: Optional[Rounding] = None):
         """slots: rows that device memory holds; more: further ones behind those and the scratch row. rounding: of a
-        table in halves."""
+        table in half precision."""
         self.table, self.device, self.rounding = table, device, rounding
         self.dim, self.stride, self.record_stride = table.embedding_floats, table.stride, table.record_stride
         self.scratch, self.most_rows = slots, table.rows
@@ -182,7 +182,7 @@ class DeviceRows:
 
     def reads(self, plan: Plan) -> Optional[tuple]:
         """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
-        come over the bus, are in halves, or are not worth it."""
+        come over the bus, are in half precision, or are not worth it."""
         if self._read_by_kernels is None or self.rounding or plan.evicted is not None:
             return None
         plan = self._complete(plan)

@@ -43,9 +43,9 @@ class EmbeddingStore:
     several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica
     once it is drained. `exchange`: a _native.Exchange, for ranks that synchronise in each step (FlushConfig). `start`:
     sets the start values, before anybody else has the table: a device registers pages much sooner that are there, and
-    these all threads bring in. With `rounding` the table is kept in halves, and so are caches and what travels; steps
-    compute in float32 all the same. `make_rows`: makes the rows that steps find, where rows travel in ways that the
-    store does not know.
+    these all threads bring in. With `rounding` the table is kept in half precision, and so are caches and what travels;
+    steps compute in float32 all the same. `make_rows`: makes the rows that steps find, where rows travel in ways that
+    the store does not know.
 
     Attributes:
         steps: where steps find their rows and leave them.
@@ -93,7 +93,8 @@ class EmbeddingStore:
                exchange=None) -> "EmbeddingStore":
         """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
 
-        table: of a rank that has columns of its own, its table; else that of the address. rounding: of one in halves.
+        table: of a rank that has columns of its own, its table; else that of the address. rounding: of one in half
+        precision.
         exchange: for in-step synchronisation.
         Raises RuntimeError if that process has ended.
         """
@@ -126,7 +127,7 @@ class EmbeddingStore:
 
     @property
     def embedding_floats(self) -> int:
-        """Floats whose place an embedding takes: dim, or of halves half of it, rounded up."""
+        """Floats whose place an embedding takes: dim, or in half precision half of it, rounded up."""
         return self._table.embedding_floats
 
     @property
@@ -263,7 +264,8 @@ def rows_header(shape: Tuple[int, ...], dtype: str) -> bytes:
 
 
 def to_float16(values: np.ndarray) -> np.ndarray:
-    """The nearest float16; finite numbers beyond the largest become that one, as where rows are kept in halves."""
+    """The nearest float16; finite numbers beyond the largest become that one, as where rows are kept in half
+    precision."""
     largest = np.float32(np.finfo(np.float16).max)
     return np.where(np.isfinite(values), np.clip(values, -largest, largest), values).astype("<f2")
 

@@ -9,7 +9,7 @@ from ..errors import InputError
 from .cache_policy import make_policy
 from .flush_config import FlushConfig, StoreAddress
 from .gathering import Gathering
-from .half_embeddings import Rounding, rounded_rows
+from .half_embeddings import Rounding, stochastic_rounded_rows
 
 
 class RankRows:
@@ -54,7 +54,7 @@ class InPlaceTable(RankRows):
     def __init__(self, table: _native.HostTable, device=None, rounding: Optional[Rounding] = None):
         self.device = device
         if device is None:
-            self.steps = rounded_rows(_native.DirectRows(table), rounding)
+            self.steps = stochastic_rounded_rows(_native.DirectRows(table), rounding)
         else:
             from .device_rows import ResidentRows  # here, because it imports torch
 
@@ -95,7 +95,7 @@ class PortRows(RankRows):
         in place."""
         self._client, self.device = client, device
         if device is None:
-            self.steps = rounded_rows(_native.CachedRows(table, client), rounding)
+            self.steps = stochastic_rounded_rows(_native.CachedRows(table, client), rounding)
             return
         from .owner_transfer_rows import OwnerTransferRows  # here, because they import torch
         from .engine_rows import DirectWriteRows, EngineRows
@@ -139,8 +139,8 @@ class EngineTable(PortRows):
         order if not given.
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
-        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of
-        ranks that synchronise in each step, a _native.Exchange.
+        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in half precision.
+        exchange: of ranks that synchronise in each step, a _native.Exchange.
         """
         caches = []
         if config.slots and config.mode != "none":

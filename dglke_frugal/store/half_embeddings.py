@@ -1,4 +1,4 @@
-"""Rows kept in halves: how they are rounded, and how they look to whoever reads and writes float32."""
+"""Rows kept in half precision: how they are rounded, and how they look to whoever reads and writes float32."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Rounding:
 
 
 class HalfEmbeddings:
-    """The embeddings of a table in halves as (rows, dim) float32, as far as NumPy's indexing of rows goes.
+    """The embeddings of a table in half precision as (rows, dim) float32, as far as NumPy's indexing of rows goes.
 
     Reads slices and arrays of ids, as new arrays; writes slices, rounded to the nearest half.
     """
@@ -55,13 +55,14 @@ class HalfEmbeddings:
     def _range(self, rows: slice) -> tuple[int, int]:
         first, last, step = rows.indices(len(self))
         if step != 1:
-            raise IndexError("rows in halves are read and written by slices of neighbours")
+            raise IndexError("rows in half precision are read and written by slices of neighbours")
         return first, max(first, last)
 
 
-def rounded_rows(rows: _native.StepRows, rounding: Optional[Rounding]) -> _native.StepRows:
-    """What steps on the CPU compute with: the rows themselves, or in float32 those that are kept in halves."""
-    return rows if rounding is None else _native.RoundedRows(rows, rounding.seed, rounding.table, rounding.columns)
+def stochastic_rounded_rows(rows: _native.StepRows, rounding: Optional[Rounding]) -> _native.StepRows:
+    """What steps on the CPU compute with: the rows themselves, or in float32 those that are kept in half precision."""
+    return rows if rounding is None else _native.StochasticRoundedRows(rows, rounding.seed, rounding.table,
+                                                                       rounding.columns)
 
 
 def embeddings_of(table: _native.HostTable):
@@ -71,4 +72,4 @@ def embeddings_of(table: _native.HostTable):
 
 def stored_embeddings(table: _native.HostTable) -> np.ndarray:
     """(rows, dim) view of the embeddings as they are kept: float32 or float16."""
-    return table.embeddings if table.element == "fp32" else table.halves.view(np.float16)
+    return table.embeddings if table.element == "fp32" else table.half_bits.view(np.float16)

@@ -3,7 +3,7 @@
 What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
 leaves the step (TO_CACHE to PUBLISHED_BEFORE_SYNC, below). A record is a row of `stride` float32: the embedding (dim),
 the optimizer state, padding.
-Rows in halves lie in the place of half as many floats; kernels that only copy take them for those.
+Rows in half precision lie in the place of half as many floats; kernels that only copy take them for those.
 """
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, st
     state.load_into({**_states(tables), **own})
 
 
-def reads_halves(state: Checkpoint, tables: Tables, folder: Path, stem: str) -> bool:
+def reads_half_precision(state: Checkpoint, tables: Tables, folder: Path, stem: str) -> bool:
     """Whether load_state takes the entities from a file that --save_dtype fp16 has written."""
     if state.path.parent.name == CHECKPOINTS:
         return False

@@ -49,9 +49,9 @@ def rank_flushing(config: TrainConfig, n_entities: int, dim: int) -> FlushConfig
 
 
 def entity_rounding(config: TrainConfig, columns=()) -> Optional[Rounding]:
-    """By what entity rows in halves are rounded, None for rows in float32. columns: see Rounding."""
+    """By what entity rows in half precision are rounded, None for rows in float32. columns: see Rounding."""
     model = config.model
-    return Rounding(model.row_dtype, config.run.seed, STREAMS["entity"], columns) if model.in_halves else None
+    return Rounding(model.row_dtype, config.run.seed, STREAMS["entity"], columns) if model.is_half else None
 
 
 def hot_entities(graph: KnowledgeGraph) -> np.ndarray:

@@ -26,7 +26,7 @@ from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
 from ..files import replace_together
 from ..saved_tables import SavedTables
-from .final_state import STATES, last_state, load_state, reads_halves, save_final_state
+from .final_state import STATES, last_state, load_state, reads_half_precision, save_final_state
 from .folder.checkpoint import CheckpointFolder
 from .folder.run_folder import (CHECKPOINTS, check_data, fingerprint, identity, validation_identity,
                                 write_config, write_result)
@@ -151,7 +151,8 @@ class TrainingRun:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
                              f"{self.config.run.max_step}; give a larger one")
         load_state(checkpoint, self.tables, self._own_arrays(), self.folder, self._stem)
-        if self.config.model.row_dtype != "fp16" and reads_halves(checkpoint, self.tables, self.folder, self._stem):
+        if self.config.model.row_dtype != "fp16" and reads_half_precision(checkpoint, self.tables, self.folder,
+                                                                          self._stem):
             print("its entities were saved by --save_dtype fp16, so that it goes on from rounded rows; checkpoints "
                   "(--checkpoint_interval) keep all bits")
         self.steps_done, state = checkpoint.step, checkpoint.state

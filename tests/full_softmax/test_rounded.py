@@ -60,7 +60,7 @@ def test_fp16_keeps_the_digits_of_tf32(on, largest):
 
 @pytest.mark.parametrize("on", ON)
 def test_what_is_too_small_for_a_half_is_off_by_little(on):
-    """By half of the distance of the smallest halves, at most."""
+    """By half of the distance of the smallest numbers in half precision, at most."""
     values = np.array([[16.0, 1e-7, -3e-8, 1e-9, 0.0]], np.float32)
     found, power = rounded(on, values, 1, 8)
     assert power == 1024
@@ -75,7 +75,7 @@ def test_what_is_not_finite_stays_so(on):
     assert power == 1024 and np.isnan(found[0, 3]) and found[1, 1] == np.inf and found[0, 0] == 512
 
 
-def test_what_is_not_a_matrix_of_halves_is_refused():
+def test_what_is_not_a_matrix_of_half_precision_is_refused():
     floats, scaling = torch.zeros(3, 8), torch.zeros(3)
     with pytest.raises(ValueError, match="16-bit"):
         _native.round_matrix(floats, torch.zeros(3, 8), scaling)
@@ -164,5 +164,5 @@ def test_gpus_with_less_memory_in_a_multiprocessor_have_fewer_copies_under_way(s
 def test_an_older_pytorch_has_the_products_of_cublas(monkeypatch):
     products_of = full_softmax.products_on_device
     assert products_of("tf32") is RoundedProducts and products_of("fp32") is DeviceProducts
-    monkeypatch.setattr(full_softmax, "multiplies_halves", lambda: False)
+    monkeypatch.setattr(full_softmax, "multiplies_half_precision", lambda: False)
     assert products_of("tf32") is DeviceProducts and not DeviceProducts.updates_rows

@@ -1,4 +1,5 @@
-"""The row kernels on rows in halves, on the CPU and (marked cuda) on a device, against the CPU's own rows of a step."""
+"""The row kernels on rows in half precision, on the CPU and (marked cuda) on a device, against the CPU's own rows of a
+step."""
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns):
         gradients = rng.normal(size=(offset[-1], dim)).astype(np.float32)
         entries.append((machine.put(gradients), machine.put(offset), None))
         given.append((np.repeat(rows, counts), gradients))
-    in_steps = _native.RoundedRows(_native.DirectRows(expected), seed, number, columns)
+    in_steps = _native.StochasticRoundedRows(_native.DirectRows(expected), seed, number, columns)
     in_steps.announce(step, rows)
     in_steps.begin(step)
     for ids, gradients in given:
@@ -86,7 +87,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns):
     prepare_write_back(addressed, device_rows, machine.put(returned), machine.put(np.arange(USED)))(USED,
                                                                                                     machine.stream)
     machine.get(cache)
-    np.testing.assert_array_equal(table.halves, expected.halves)
+    np.testing.assert_array_equal(table.half_bits, expected.half_bits)
     np.testing.assert_array_equal(table.state, expected.state)
 
 
@@ -107,16 +108,16 @@ def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks):
     def updated(ranges):
         own = np.concatenate([np.arange(first, first + count) for first, count in ranges or [(0, dim)]])
         table = _native.HostTable(len(ids), len(own), element="fp16")
-        table.halves[:], table.state[:] = start.halves[:, own], start.state
+        table.half_bits[:], table.state[:] = start.half_bits[:, own], start.state
         entry = (machine.put(np.ascontiguousarray(gradients[:, own])), offset, None, squares)
         addressed = RowTable(len(own), machine.shared(table), element="fp16", rounding=(5, 1, ranges))
         update_tables([(addressed, leave, rows, machine.put(records_of(table, ids)), [entry], None, (step, rows))],
                       LEARNING_RATE, machine.stream)
         machine.get(rows)
-        return own, np.array(table.halves)
+        return own, np.array(table.half_bits)
 
     _, whole = updated(())
-    assert (whole != start.halves).any()
+    assert (whole != start.half_bits).any()
     for own, found in map(updated, blocks):
         np.testing.assert_array_equal(found, whole[:, own])
 
@@ -124,11 +125,11 @@ def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks):
 @pytest.mark.parametrize("columns", [((0, 7),), ((0, 4), (4, 2), (6, 2)), ((-1, 8),), ((2**27, 8),)])
 def test_columns_that_do_not_fill_a_row_are_refused(columns):
     with pytest.raises(ValueError, match="one or two ranges of columns"):
-        _native.RoundedRows(_native.DirectRows(random_table(8)), 1, 0, columns)
+        _native.StochasticRoundedRows(_native.DirectRows(random_table(8)), 1, 0, columns)
 
 
 @pytest.mark.parametrize("dim", [7, 128, 401])
-def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim):
+def test_gradients_of_half_precision_rows_leave_in_floats(machine, dim):
     """As far apart as the step's records, of rows of few occurrences and of many; a value leaves beside them."""
     rng = np.random.default_rng(dim)
     table, counts = random_table(dim, 4), np.array([2, 700, 1, 3])
@@ -147,29 +148,29 @@ def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim):
     np.testing.assert_array_equal(found[travels, :dim], gradients[travels])
     assert (found[travels, dim:] == 0).all()
     expected = random_table(dim, 4)
-    in_steps = _native.RoundedRows(_native.DirectRows(expected), 1, 0)
+    in_steps = _native.StochasticRoundedRows(_native.DirectRows(expected), 1, 0)
     in_steps.announce(9, np.array([2]))
     in_steps.begin(9)
     in_steps.apply_entry(np.array([2]), gradients[first[2] :][:1], LEARNING_RATE)
     in_steps.end()
     floats = expected.record_floats
     whole = (found[first[2], :floats].view(np.uint16)[:dim], found[first[2], floats - 1])
-    np.testing.assert_array_equal(whole[0], expected.halves[2])
+    np.testing.assert_array_equal(whole[0], expected.half_bits[2])
     assert whole[1] == expected.state[2]
 
 
-def test_records_of_halves_are_in_floats():
+def test_records_of_half_precision_are_in_floats():
     table = random_table(8)
     with pytest.raises(ValueError, match="as far apart as rows of floats"):
         gather_rows(RowTable(8, table.records, element="fp16"), np.array([0]), np.array([-1], np.int32),
                     np.zeros((1, 64), np.float32))
 
 
-def test_rows_in_halves_are_not_updated_without_their_rounding():
+def test_half_precision_rows_are_not_updated_without_their_rounding():
     table, ids = random_table(8), np.array([0])
     records = records_of(table, ids)
     update = np.full(1, TO_HOST_ROW, np.uint8), ids, records, []
     for rounding, rounded in ((None, (np.array([9]), ids)), ((1, 0, ()), None)):
         addressed = RowTable(8, table.records, element="fp16", rounding=rounding)
-        with pytest.raises(ValueError, match="rows in halves are rounded"):
+        with pytest.raises(ValueError, match="rows in half precision are rounded"):
             update_tables([(addressed, *update, None, rounded)], LEARNING_RATE)

@@ -21,7 +21,7 @@ def test_all_models_do(model):
 
 
 @pytest.mark.parametrize("machines", [2, 3])
-def test_rows_in_halves_do(machines):
+def test_half_precision_rows_do(machines):
     config, graph = configuration(machines, row_dtype="fp16"), small_graph()
     same_bits(run_machines(config, graph)[0], run_oracle(config, graph))
 

@@ -49,7 +49,7 @@ def samplers(config, graph):
 
 
 def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
-    rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.in_halves else None
+    rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None
     start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
     oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:]) for name, store in start.stores.items()},
                     rounding)

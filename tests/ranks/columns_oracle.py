@@ -6,7 +6,7 @@ differentiated; their mean squares are added in rank order, and every slice has 
 from __future__ import annotations
 
 import numpy as np
-from halves_oracle import noise, rounded
+from half_precision_oracle import noise, rounded
 
 from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step

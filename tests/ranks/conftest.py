@@ -131,7 +131,7 @@ class Ranks:
         partition = partition_of_run(folder, config.device.edge_partition, graph, ranks)
         relations = graph.n_relations * (2 if config.model.reciprocal else 1)
         start = Tables.create(config, graph.n_entities, relations, config.run.seed)
-        rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.in_halves else None
+        rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None
         oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:])
                                               for name, store in start.stores.items()}, rounding)
         samplers = [Sampler(*graph.train, graph.n_entities, relations,
@@ -153,7 +153,7 @@ def trained(folder):
 
 
 def in_floats(arrays):
-    """Arrays of a checkpoint, those that are kept in halves in float32."""
+    """Arrays of a checkpoint, those that are kept in half precision in float32."""
     return {name: (array.astype(np.uint32) << 16).view(np.float32) if array.dtype == np.uint16 else
             array.astype(np.float32) for name, array in arrays.items()}
 

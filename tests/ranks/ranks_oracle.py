@@ -9,7 +9,7 @@ engine, no row that is in two places.
 from __future__ import annotations
 
 import numpy as np
-from halves_oracle import noise, rounded
+from half_precision_oracle import noise, rounded
 
 from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step

@@ -96,7 +96,7 @@ def test_three_ranks_move_rows_of_a_model_of_two_halves(columns):
 
 
 def oracle(columns, ranks, *given, steps):
-    """What ranks with rows in halves have in their tables after `steps` steps, by plain loops."""
+    """What ranks with rows in half precision have in their tables after `steps` steps, by plain loops."""
     config = columns.config("--row_dtype", "fp16", *given)
     graph, seed = load(config), config.run.seed
     start = Tables.create(config, graph.n_entities, graph.n_relations, seed)
@@ -112,15 +112,15 @@ def oracle(columns, ranks, *given, steps):
 
 
 @pytest.mark.parametrize("model", [["TransE_l2"], ["RotatE", "-de"]])
-def test_rows_in_halves_are_those_of_plain_loops(columns, model):
+def test_half_precision_rows_are_those_of_plain_loops(columns, model):
     given = ["--model_name", *model, "-adv"]
     expected = oracle(columns, 2, *given, steps=11)
-    halves = [*given, "--row_dtype", "fp16", *SHARDED]
+    half = [*given, "--row_dtype", "fp16", *SHARDED]
     for more in (["--flush", "none"], ["--cache_ratio", 0.1, "--cache_policy", "lfu", "--lookahead", 3]):
-        assert_same(in_floats(trained(columns.run(*halves, *more, "--max_step", 11)[0])), expected)
+        assert_same(in_floats(trained(columns.run(*half, *more, "--max_step", 11)[0])), expected)
 
 
-def test_halves_are_saved_and_gone_on_with(columns, tmp_path):
+def test_half_precision_rows_are_saved_and_gone_on_with(columns, tmp_path):
     """From a checkpoint, and from saved tables with optimizer states beside them; validated on the way."""
     given = [*SHARDED, "--row_dtype", "fp16", "--cache_ratio", 0.3]
     whole, _ = columns.run(*given, "--max_step", 17)

@@ -220,7 +220,7 @@ def test_rows_that_owners_move_are_those_of_plain_loops(ranks, flush, device):
 
 @pytest.mark.parametrize("flush", [{"slots": 20}, {"slots": 60, "policy": "lfu"}])
 @pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
-def test_rows_in_halves_that_owners_move_are_those_of_plain_loops(model, flush):
+def test_half_precision_rows_that_owners_move_are_those_of_plain_loops(model, flush):
     config = step_config(model)
     assert_same(trained(config, 3, {**OWNER_TRANSFER, **flush}, device="queued", delay=0.001, element="fp16"),
                 oracle_arrays(config, 3, "fp16"))
@@ -228,7 +228,7 @@ def test_rows_in_halves_that_owners_move_are_those_of_plain_loops(model, flush):
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("model", [name for name in model_names() if find_model(name).halves])
-def test_rows_in_halves_are_those_of_plain_loops(model, ranks):
+def test_half_precision_rows_are_those_of_plain_loops(model, ranks):
     config = step_config(model, adversarial=model != "TransE_l1")
     assert_same(trained(config, ranks, element="fp16"), oracle_arrays(config, ranks, "fp16"))
 
@@ -246,7 +246,7 @@ def test_columns_begin_within_blocks_of_noise(monkeypatch, model, dim, ranks):
 
 
 @pytest.mark.parametrize("flush", [None, *SETTINGS])
-def test_no_setting_and_no_delay_changes_a_bit_of_halves(flush):
+def test_no_setting_and_no_delay_changes_a_bit_of_half_precision(flush):
     config = step_config("ComplEx", adversarial=True)
     assert_same(trained(config, 3, flush, device="queued", delay=0.002, element="fp16"),
                 oracle_arrays(config, 3, "fp16"))

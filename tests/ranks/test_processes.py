@@ -43,7 +43,7 @@ def test_the_run_equals_the_oracle(ranks, processes, given, suffering):
 @pytest.mark.parametrize("processes, given", [
     (2, ["--row_dtype", "fp16", "--cache_ratio", 0.3]), (3, ["--row_dtype", "fp16", "--rel_part", "--flush", "sync"]),
     (2, ["--row_dtype", "fp16", "--flush", "none", "--model_name", "TransR", "--hidden_dim", 6])], ids=str)
-def test_rows_in_halves_equal_the_oracle_also_when_they_are_gone_on_with(ranks, processes, given):
+def test_half_precision_rows_equal_the_oracle_also_when_they_are_gone_on_with(ranks, processes, given):
     flags = ["--num_proc", processes, *given]
     folder, _ = ranks.run(*flags, "--max_step", 13, "--valid", "--eval_interval", 10, "--eval_percent", 0.05,
                           suffering=DELAYS)

@@ -38,20 +38,20 @@ HALVES = [({"lookahead": 1, "flush_threads": 1}, 0),
 
 
 @pytest.fixture(scope="module")
-def expected_halves():
+def expected_half():
     return {ranks: run_oracle(step_config(), ranks, element="fp16") for ranks in (1, 2, 4)}
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("flush, slots", HALVES, ids=str)
-def test_rows_in_halves_are_rounded_once_when_all_ranks_have_updated_them(expected_halves, ranks, flush, slots):
+def test_half_precision_rows_are_rounded_once_when_all_ranks_have_updated_them(expected_half, ranks, flush, slots):
     arrays, entities = trained_by_threads(step_config(), ranks, flush, entity_slots=slots, element="fp16", delay=0.001)
-    assert_same(arrays, expected_halves[ranks])
+    assert_same(arrays, expected_half[ranks])
     assert all((rank["gradients_sent"] > 0) == (ranks > 1) for rank in entities)
 
 
 @pytest.mark.parametrize("model", ["TransE_l1", "ComplEx", "RESCAL", "TransR"])
-def test_rows_in_halves_of_every_model(model):
+def test_half_precision_rows_of_every_model(model):
     arrays, _ = trained_by_threads(step_config(model), 2, {}, element="fp16")
     assert_same(arrays, run_oracle(step_config(model), 2, element="fp16"))
 

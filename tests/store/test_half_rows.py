@@ -1,9 +1,9 @@
-"""Rows in halves against numpy, which shares nothing with them (halves_oracle.py)."""
+"""Rows in half precision against numpy, which shares nothing with them (half_precision_oracle.py)."""
 import itertools
 
 import numpy as np
 import pytest
-from halves_oracle import DIGITS, LEAST, noise, rounded
+from half_precision_oracle import DIGITS, LEAST, noise, rounded
 
 from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
@@ -60,18 +60,19 @@ def test_a_step_computes_in_floats_and_rounds_once(dim):
         np.testing.assert_array_equal(store.state, oracle.state)
 
 
-def test_start_values_are_the_nearest_halves():
+def test_start_values_are_the_nearest_half_precision():
     store, plain = EmbeddingStore(40, 33, 0.1, rounding=Rounding("fp16", 1, 0)), EmbeddingStore(40, 33, 0.1)
     for each in (store, plain):
         each.init_uniform(0.5, 7, 2)
-    halves, floats = store.embeddings[:], plain.embeddings.astype(np.float64)
+    half, floats = store.embeddings[:], plain.embeddings.astype(np.float64)
     unit = 2.0 ** (np.maximum(np.frexp(floats)[1] - 1, LEAST) - DIGITS)
-    assert (np.abs(halves - floats) <= unit / 2).all() and (halves != floats).any()
+    assert (np.abs(half - floats) <= unit / 2).all() and (half != floats).any()
     np.testing.assert_array_equal(store.stored, plain.embeddings.astype(np.float16))
 
 
 def test_a_small_update_moves_rows_in_expectation():
-    """An update of a fiftieth of the distance of halves, which rounding to nearest would lose every time."""
+    """An update of a fiftieth of the distance of numbers in half precision, which rounding to nearest would lose every
+    time."""
     rows, dim, start = 4000, 64, 0.25
     unit = start * 2.0 ** -DIGITS
     found = []
@@ -182,20 +183,20 @@ def test_float32_is_what_others_see():
         rows[::2]
 
 
-def test_rows_in_halves_are_not_taken_for_floats():
+def test_half_precision_rows_are_not_taken_for_floats():
     table = _native.HostTable(5, 8, element="fp16")
     ids, values = np.arange(2), np.ones((2, 8), np.float32)
     for wrong in (lambda: table.embeddings, lambda: table.apply_entry(ids, values, 0.1),
                   lambda: _native.gather_ids(table, ids, values)):
-        with pytest.raises(ValueError, match="in halves"):
+        with pytest.raises(ValueError, match="in half precision"):
             wrong()
     rows = _native.DirectRows(table)
     rows.announce(0, ids)
     rows.begin(0)
-    with pytest.raises(ValueError, match="in halves"):
+    with pytest.raises(ValueError, match="in half precision"):
         rows.gather(ids, values)
-    with pytest.raises(ValueError, match="no halves"):
-        _native.RoundedRows(_native.DirectRows(_native.HostTable(5, 8)), 1, 0)
+    with pytest.raises(ValueError, match="not in half precision"):
+        _native.StochasticRoundedRows(_native.DirectRows(_native.HostTable(5, 8)), 1, 0)
     with pytest.raises(ValueError, match="fp16, fp32"):
         _native.HostTable(5, 8, element="fp8")
     store = EmbeddingStore(5, 8, 0.1, rounding=Rounding("fp16", 1, 0))

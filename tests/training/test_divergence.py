@@ -187,7 +187,7 @@ def test_a_mask_of_minus_infinity_is_none(runs, module):
     assert tables(runs("--model_name", "diverging_models:Weighted", "--max_step", 5, "--checkpoint_interval", 3))
 
 
-def test_a_run_of_halves(diverges, monkeypatch):
+def test_a_run_of_half_precision(diverges, monkeypatch):
     Poisoned(monkeypatch, 4, "relation", np.nan)
     assert "relation table" in diverges("--row_dtype", "fp16", "--max_step", 4, "--model_name", "DistMult")
 

@@ -1,4 +1,4 @@
-"""--row_dtype: runs whose entity rows are kept in halves."""
+"""--row_dtype: runs whose entity rows are kept in half precision."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_a_device_gives_the_same_tables(runs, kind):
 
 
 @pytest.mark.parametrize("model", ["TransR", "RESCAL"])
-def test_torch_computes_with_rows_in_halves(runs, model):
+def test_torch_computes_with_rows_in_half_precision(runs, model):
     flags = ["--row_dtype", "fp16", "--model_name", model, *MODELS[model], *STEPS]
     expected = runs(*flags)
     folders = [on_device(runs, "cpu", *flags, *store)
@@ -87,7 +87,7 @@ def test_a_run_goes_on_with_the_rows_that_it_had(runs, device):
         assert tables(folder) == whole
 
 
-def test_files_are_float32_that_halves_hold(runs):
+def test_files_are_float32_that_half_precision_hold(runs):
     folder = runs("--row_dtype", "fp16", *STEPS)
     entities = np.load(folder / "small_TransE_l2_entity.npy")
     assert entities.dtype == np.float32
@@ -132,7 +132,7 @@ def test_the_best_rows_are_taken_and_others_are_started_from(runs):
     (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
     (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla"),
 ])
-def test_what_halves_do_not_have_is_refused(runs, capsys, flags, sentence):
+def test_what_half_precision_do_not_have_is_refused(runs, capsys, flags, sentence):
     arguments, folder = runs.arguments("--row_dtype", "fp16", *STEPS, *flags)
     with pytest.raises(SystemExit) as stopped:
         main(["train", *arguments])
@@ -148,7 +148,7 @@ def test_other_rows_cannot_be_gone_on_with(runs, capsys):
     assert '--row_dtype was "fp16" and is "fp32"' in capsys.readouterr().err
 
 
-def test_the_plan_counts_halves(capsys):
+def test_the_plan_counts_half_precision(capsys):
     sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--json"]
     found = {}
     for dtype in ("fp32", "fp16"):
@@ -159,7 +159,7 @@ def test_the_plan_counts_halves(capsys):
     assert found["fp16"]["relation table"] == found["fp32"]["relation table"]
 
 
-def test_the_plan_of_ranks_with_columns_counts_halves(capsys):
+def test_the_plan_of_ranks_with_columns_counts_half_precision(capsys):
     sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--gpu", "0", "1", "--valid", "--json",
              "--checkpoint_interval", "1000"]
     found = {}
@@ -167,7 +167,8 @@ def test_the_plan_of_ranks_with_columns_counts_halves(capsys):
         main(["plan", *sizes, "--parallel", "columns", "--row_dtype", dtype])
         found[dtype] = json.loads(capsys.readouterr().out)
     half, whole = found["fp16"]["host"]["parts"], found["fp32"]["host"]["parts"]
-    assert half["entity table"] == 2 * 512 * 10**6  # 200 halves and the state in a row, 101 floats in four lines
+    # 200 numbers in half precision and the state in a row, 101 floats in four lines
+    assert half["entity table"] == 2 * 512 * 10**6
     assert whole["entity table"] == 2 * 896 * 10**6
     assert half["relation table"] == whole["relation table"]
     assert half["whole tables for evaluation"] == 896 * 10**6 + 10 * 1664
@@ -178,7 +179,7 @@ def test_the_plan_of_ranks_with_columns_counts_halves(capsys):
     assert json.loads(capsys.readouterr().out)["host"]["parts"] == half
 
 
-def test_the_plan_of_ranks_that_share_rows_counts_halves(capsys):
+def test_the_plan_of_ranks_that_share_rows_counts_half_precision(capsys):
     sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--num_proc", "2", "--test", "--json",
              "--cache_ratio", "0.1", "--neg_sample_size", "1000", "--batch_size", "1000"]
     found = {}
@@ -197,16 +198,16 @@ def test_a_table_too_large_for_the_device_is_ranked_by_blocks(model):
     rng = np.random.default_rng(0)
     table = _native.HostTable(80, 8, element="fp16")
     table.init_uniform(-1, 1, 1, 0)
-    halves = HalfEmbeddings(table)
+    half = HalfEmbeddings(table)
     relation = rng.normal(size=(5, 8)).astype(np.float32)
     projection = rng.normal(size=(5, 64)).astype(np.float32) if model == "TransR" else None
     triples = tuple(rng.integers(0, bound, 30) for bound in (80, 5, 80))
     found = [evaluate(EmbeddingModel(model, 12.0, 8, entity, relation, projection, device), triples,
                       protocol=protocol, show=False).metrics()
-             for entity, device, protocol in ((halves, torch.device("cpu"), Protocol(known="kept")),
-                                              (halves[:], None, Protocol(known="kept")))]
+             for entity, device, protocol in ((half, torch.device("cpu"), Protocol(known="kept")),
+                                              (half[:], None, Protocol(known="kept")))]
     assert found[0] == found[1]
     sampled = Protocol(known="kept", sampling=Sampling(20, 4))
     found = [evaluate(EmbeddingModel(model, 12.0, 8, entity, relation, projection), triples, protocol=sampled,
-                      show=False).metrics() for entity in (halves, halves[:])]
+                      show=False).metrics() for entity in (half, half[:])]
     assert found[0] == found[1]

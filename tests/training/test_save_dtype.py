@@ -19,7 +19,7 @@ def entities(folder, model="TransE_l2"):
     return np.load(folder / f"small_{model}_entity.npy")
 
 
-def test_the_file_holds_the_nearest_halves_of_entities_alone(runs):
+def test_the_file_holds_the_nearest_half_precision_of_entities_alone(runs):
     exact, saved = runs(*STEPS), runs(*STEPS, *HALVES)
     assert entities(exact).dtype == np.float32 and entities(saved).dtype == np.float16
     np.testing.assert_array_equal(entities(saved), entities(exact).astype(np.float16))
@@ -28,7 +28,7 @@ def test_the_file_holds_the_nearest_halves_of_entities_alone(runs):
     np.testing.assert_array_equal(*relations)
 
 
-def test_rows_in_halves_lose_nothing_and_are_gone_on_with_to_the_bit(runs):
+def test_half_precision_rows_lose_nothing_and_are_gone_on_with_to_the_bit(runs):
     rows = ["--row_dtype", "fp16"]
     exact, saved = runs(*STEPS, *rows), runs(*STEPS, *rows, *HALVES)
     np.testing.assert_array_equal(entities(saved).astype(np.float32), entities(exact))

@@ -99,7 +99,7 @@ def test_one_changed_bit_is_seen(extended):
     assert len(read_table(run / ENTITY, check_values=False))  # which reads nothing
 
 
-def test_halves_have_checksums_too(runs):
+def test_half_precision_rows_have_checksums_too(runs):
     run = runs("--max_step", 3, "--save_dtype", "fp16")
     assert set(SavedTables.of(run).checksums) == {ENTITY, RELATION}
     assert dglke_frugal.load(run).model.entity.dtype == np.float32

@@ -35,7 +35,7 @@ void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerT
         for (int rank = 0; rank < rows.ranks(); ++rank) {
           const float* const from = rows.host_part(reads.rows[u], rank);
           float* const to = records.of[rank] + u * part.record_stride();
-          if (part.in_halves())
+          if (part.is_half())
             expand_record(layout, from, to);
           else
             std::copy_n(from, part.record_floats(), to);

@@ -13,7 +13,7 @@ constexpr int kThreads = 256, kWarpLanes = 32;
 constexpr std::int64_t kMostBlocks = 132 * 16;  // loops cover the rest
 constexpr int kWord = 8;                        // numbers of 16 bits that a thread writes at a time
 
-struct alignas(16) Halves {
+struct alignas(16) HalfWord {
   std::uint16_t at[kWord];
 };
 
@@ -44,14 +44,14 @@ __device__ std::uint32_t round_all(const MatrixRounding& r, float power) {
 #pragma unroll
     for (int t = 0; t < kTogether; ++t) {
       if (first + t * step >= pieces) continue;
-      Halves word;
+      HalfWord word;
 #pragma unroll
       for (int k = 0; k < kWord; ++k) {
         const std::uint32_t size = bits_of(x[t][k]) & 0x7fffffffu;
         largest = size > largest ? size : largest;
         word.at[k] = to_half(x[t][k] * power);
       }
-      reinterpret_cast<Halves*>(r.to)[first + t * step] = word;
+      reinterpret_cast<HalfWord*>(r.to)[first + t * step] = word;
     }
   }
   return largest;

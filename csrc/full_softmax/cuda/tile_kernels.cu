@@ -198,7 +198,7 @@ __device__ void store_slopes(float* row, int j, const float* x) {
   if constexpr (kElement == RowElement::kFloat32)
     *reinterpret_cast<float4*>(row + j) = {x[0], x[1], x[2], x[3]};
   else
-    reinterpret_cast<uint2*>(row)[j / kVector] = {to_halves(x[0], x[1]), to_halves(x[2], x[3])};
+    reinterpret_cast<uint2*>(row)[j / kVector] = {to_half_pair(x[0], x[1]), to_half_pair(x[2], x[3])};
 }
 
 // By a block: calls slopes(j, x) for the four scores from column j on, which it replaces, for each j below `written`.

@@ -17,7 +17,7 @@ __device__ inline std::uint16_t to_half(float x) {
 }
 
 // Two of them, of which the first one lies in front.
-__device__ inline std::uint32_t to_halves(float first, float second) {
+__device__ inline std::uint32_t to_half_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
   std::uint32_t halves;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(second), "f"(first));

@@ -18,7 +18,7 @@ void prefetch(const float* row) {
   __builtin_prefetch(row + 16);
 }
 
-// A row in halves leaves: updated in floats, then rounded once.
+// A row in half precision leaves: updated in floats, then rounded once.
 void update_rounded(const RowMemory& memory, const RowWrites& writes, std::int64_t u, const float* record,
                     const StepGradients& gradients, float learning_rate, int power, const RowRounding& rounding) {
   static thread_local std::vector<float> wide;  // grows once
@@ -36,7 +36,7 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records) {
     for (std::int64_t u = begin; u < end; ++u) {
       if (u + kPrefetchDistance < end) prefetch(source_of(memory, reads, u + kPrefetchDistance));
       if (!reads.wants(u)) continue;
-      if (memory.in_halves())
+      if (memory.is_half())
         expand_record(layout_of(memory), source_of(memory, reads, u), records + u * memory.record_stride());
       else
         std::copy_n(source_of(memory, reads, u), floats, records + u * memory.stride);
@@ -50,7 +50,7 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
   default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end && !writes.pads(u); ++u) {
       const float* const record = records + u * memory.record_stride();
-      if (memory.in_halves() && writes.leave[u] != RowDestination::kGradient)
+      if (memory.is_half() && writes.leave[u] != RowDestination::kGradient)
         update_rounded(memory, writes, u, record, gradients, learning_rate, power, rounding);
       else
         update_row<HostWarp>(memory, writes.leave[u], writes.target[u], record, gradients, u, learning_rate, power);

@@ -16,7 +16,7 @@ namespace frugal::cpu {
 void gather(const RowMemory& memory, const RowReads& reads, float* records);
 
 // Every row leaves the step as its plan says: updated by row-wise Adagrad into a cache slot, a value record or its host
-// row, or as its gradients. records: what gather gave; they are only read. rounding: of rows in halves.
+// row, or as its gradients. records: what gather gave; they are only read. rounding: of rows in half precision.
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate, const RowRounding& rounding = {});
 

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kMostThreads)
     if (reads.wants(u)) copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
 }
 
-// As gather_kernel, of rows in halves.
+// As gather_kernel, of rows in half precision.
 __global__ void __launch_bounds__(kMostThreads)
     expand_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);

@@ -12,10 +12,10 @@ namespace frugal::cuda {
 
 constexpr int kMostThreads = 512;
 
-// Word i of a record in halves, in floats.
+// Word i of a record in half precision, in floats.
 __device__ inline void expand_word(const RowMemory& memory, const Word& word, int i, float* record) {
-  constexpr int kHalves = 8;
-  if (kHalves * (i + 1) <= memory.dim) {
+  constexpr int kWordHalves = 8;
+  if (kWordHalves * (i + 1) <= memory.dim) {
     Word wide[2];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -28,7 +28,7 @@ __device__ inline void expand_word(const RowMemory& memory, const Word& word, in
     to[1] = wide[1];
     return;
   }
-  for (int k = 0; k < 4; ++k) {  // the last halves, the state, padding
+  for (int k = 0; k < 4; ++k) {  // the last numbers in half precision, the state, padding
     const std::int64_t place = 4 * i + k, state = place - memory.embedding_floats(), column = 2 * place;
     if (state >= 0) {
       if (state < memory.state) record[memory.dim + state] = word.at[k];

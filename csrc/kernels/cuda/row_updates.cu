@@ -91,9 +91,9 @@ __device__ void store_half(float* to, std::int64_t column, float value, std::uin
   reinterpret_cast<std::uint16_t*>(to)[column] = Half::round(value, noise);
 }
 
-// By what columns first + lane + 32 k of a row in halves are rounded: calls take(column, 16 bits) for each, below
-// `end`. In a whole row eight of them share a block of noise; of a rank that has some columns they may begin within one
-// and go on in another.
+// By what columns first + lane + 32 k of a row in half precision are rounded: calls take(column, 16 bits) for each,
+// below `end`. In a whole row eight of them share a block of noise; of a rank that has some columns they may begin
+// within one and go on in another.
 template <typename Take>
 __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int end, Take take) {
   std::uint32_t block = ~0u;
@@ -123,7 +123,7 @@ struct LaneColumns {
     }
   }
   // noise: by what they are rounded, 16 bits for each of the warp's columns.
-  static __device__ void store_halves(float* to, int left, const float (&x)[kCount], const std::uint16_t* noise) {
+  static __device__ void store_half(float* to, int left, const float (&x)[kCount], const std::uint16_t* noise) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
@@ -194,7 +194,7 @@ __device__ __noinline__ void update_row_generic(const TableUpdate& s, std::int64
                          s.gradients, u, -negative_rate, 0);
 }
 
-// The same of a row in halves.
+// The same of a row in half precision.
 __device__ __noinline__ void update_half_row_generic(const TableUpdate& s, std::int64_t u, float negative_rate) {
   const int dim = static_cast<int>(s.memory.dim);
   RowMove row(s, u, s.memory.record_stride(), negative_rate);
@@ -218,17 +218,17 @@ __device__ __noinline__ void update_half_row_generic(const TableUpdate& s, std::
 // By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be outside the normal
 // range the row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of
 // kOfWarp columns.
-template <bool kHalves>
+template <bool kHalfPrecision>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
                                  float negative_rate, std::uint16_t* noise) {
   const int dim = static_cast<int>(s.memory.dim);
-  const bool rounds = kHalves && s.memory.in_halves();
+  const bool rounds = kHalfPrecision && s.memory.is_half();
   const auto generic_path = [&] {
-    if constexpr (kHalves)
+    if constexpr (kHalfPrecision)
       if (rounds) return update_half_row_generic(s, u, negative_rate);
     update_row_generic(s, u, negative_rate);
   };
-  RowMove row(s, u, kHalves ? s.memory.record_stride() : s.memory.stride, negative_rate);
+  RowMove row(s, u, kHalfPrecision ? s.memory.record_stride() : s.memory.stride, negative_rate);
   const FewOccurrences few(occurrences);
   if (s.writes.leave[u] == RowDestination::kGradient) {
 #pragma unroll 1
@@ -261,8 +261,8 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
     if (!__all_sync(DeviceWarp::kAll, normal_range)) return generic_path();
     if (!rounds)
       LaneColumns::store(row.to + first, dim - first, values);
-    else if constexpr (kHalves)
-      LaneColumns::store_halves(row.to + first / 2, dim - first, values, noise);
+    else if constexpr (kHalfPrecision)
+      LaneColumns::store_half(row.to + first / 2, dim - first, values, noise);
     first += LaneColumns::kOfWarp;
     if (first >= dim) break;
     LaneColumns::load(row.record + first, dim - first, values);
@@ -299,15 +299,15 @@ __device__ void add_squares(const float* squares, int there, int turn, float& st
 }
 
 // As update_row_alone, by a block for each slice, a thread for each column.
-template <bool kHalves>
+template <bool kHalfPrecision>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
   __shared__ float squares[kThreads];
   __shared__ const float* gradients[kThreads];
   const Occurrences occurrences(s.gradients, u);
   const RowDestination leave = s.writes.leave[u];
   const std::int64_t dim = s.memory.dim;
-  const bool rounds = kHalves && s.memory.in_halves();
-  const float* record = s.records + u * (kHalves ? s.memory.record_stride() : s.memory.stride);
+  const bool rounds = kHalfPrecision && s.memory.is_half();
+  const float* record = s.records + u * (kHalfPrecision ? s.memory.record_stride() : s.memory.stride);
   float* const to = target_of(s.memory, leave, s.writes.target[u]);
   const int count = occurrences.count;
   // Brings kThreads occurrences from number `first` on to shared memory, and returns how many of them there are.
@@ -362,7 +362,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     }
     if (!rounds)
       to[column] = value;
-    else if constexpr (kHalves)
+    else if constexpr (kHalfPrecision)
       store_half(to, column, value, noise);
   }
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
@@ -370,14 +370,14 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
 
 // As update_row_together, of a hot row: a block has kHotColumns of its columns, of which each group of threads loads
 // and divides other occurrences. The last warp adds them, in the order of all rows.
-template <bool kHalves>
+template <bool kHalfPrecision>
 __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, float negative_rate) {
   __shared__ float squares[kHeld];
   __shared__ const float* gradients[kHeld];
   const Occurrences occurrences(s.gradients, u);
   const std::int64_t dim = s.memory.dim;
-  const bool rounds = kHalves && s.memory.in_halves();
-  const float* record = s.records + u * (kHalves ? s.memory.record_stride() : s.memory.stride);
+  const bool rounds = kHalfPrecision && s.memory.is_half();
+  const float* record = s.records + u * (kHalfPrecision ? s.memory.record_stride() : s.memory.stride);
   float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
   const int count = occurrences.count;
   // Brings kHeld occurrences from number `first` on to shared memory, and returns how many of them there are.
@@ -454,7 +454,7 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
   if (mine && adds) {
     if (!rounds)
       to[column] = value;
-    else if constexpr (kHalves)
+    else if constexpr (kHalfPrecision)
       store_half(to, column, value, s.rounding.of(u).at(s.rounding.by.columns.of(column)));
   }
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
@@ -487,16 +487,16 @@ __device__ void each_row(const Updates& work, std::int64_t share, std::int64_t s
 }
 
 // The first blocks each take a slice of the hot rows of a share, the next ones a slice of the other rows with many
-// occurrences, the others a row per warp. kHalves: whether any of the tables is in halves.
-template <bool kHalves>
+// occurrences, the others a row per warp. kHalfPrecision: whether any of the tables is in half precision.
+template <bool kHalfPrecision>
 __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
-  __shared__ uint2 noise[kWarps][kHalves ? LaneColumns::kOfWarp / 4 : 1];
+  __shared__ uint2 noise[kWarps][kHalfPrecision ? LaneColumns::kOfWarp / 4 : 1];
   std::int64_t block = blockIdx.x;
   if (block < work.hot_blocks()) {
     const int slice = static_cast<int>(block / kHotShares);
     const auto wanted = [](const TableUpdate& s, std::int64_t u) { return is_hot(s, u, Occurrences(s.gradients, u)); };
     each_row(work, block % kHotShares, kHotShares, wanted, [&](const TableUpdate& s, std::int64_t u) {
-      update_hot_row<kHalves>(s, u, slice, work.negative_rate);
+      update_hot_row<kHalfPrecision>(s, u, slice, work.negative_rate);
     });
     return;
   }
@@ -508,7 +508,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
       return occurrences.count > kFew && !is_hot(s, u, occurrences);
     };
     each_row(work, block % work.shares, work.shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
-      update_row_together<kHalves>(s, u, slice, work.slices, work.negative_rate);
+      update_row_together<kHalfPrecision>(s, u, slice, work.slices, work.negative_rate);
     });
     return;
   }
@@ -518,7 +518,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   const RowOfTable at = find_row(work, unit);
   const Occurrences occurrences(at.table->gradients, at.row);
   if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-    update_row_alone<kHalves>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
+    update_row_alone<kHalfPrecision>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
                               reinterpret_cast<std::uint16_t*>(noise[warp]));
 }
 
@@ -564,9 +564,9 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   }
   const std::int64_t rows = work.first_row[work.tables];
   if (rows == 0) return;
-  const bool any_halves =
-      std::any_of(tables.begin(), tables.end(), [](const TableUpdate& each) { return each.memory.in_halves(); });
-  const auto kernel = any_halves ? update_kernel<true> : update_kernel<false>;
+  const bool any_half =
+      std::any_of(tables.begin(), tables.end(), [](const TableUpdate& each) { return each.memory.is_half(); });
+  const auto kernel = any_half ? update_kernel<true> : update_kernel<false>;
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
   work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
   work.hot_slices = static_cast<int>((widest + kHotColumns - 1) / kHotColumns);

@@ -11,7 +11,7 @@ namespace frugal::cuda {
 inline constexpr int kMaxTables = 3;  // entities, relations, projections
 
 // Updates the rows of at most kMaxTables tables in one launch. Every entry has its mean squares. Throws
-// std::invalid_argument if tables are in halves of two kinds, DeviceError if the launch fails.
+// std::invalid_argument if tables are in half precision of two kinds, DeviceError if the launch fails.
 void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch);
 
 // squares[i] = mean square of row i of values (rows, dim), `stride` floats apart. Throws DeviceError likewise.

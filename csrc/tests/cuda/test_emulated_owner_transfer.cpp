@@ -46,7 +46,7 @@ Ranks filled(const Case& each) {
   const auto fill = [&](std::vector<float>& rows) {
     for (std::size_t at = 0; at < rows.size(); at += static_cast<std::size_t>(each.layout.stride)) {
       for (float& value : values) value = static_cast<float>(random() % 256) / 8;
-      if (each.layout.in_halves())
+      if (each.layout.is_half())
         round_embedding_to_nearest(each.layout, values.data(), rows.data() + at);
       else
         std::copy(values.begin(), values.end(), rows.begin() + static_cast<std::ptrdiff_t>(at));

@@ -102,7 +102,7 @@ void check(const Case& each, bool targets_given) {
 
 // In numbers of 16 bits slopes are those of float32, rounded: over the scores, without the queries' scales, and with
 // zeros up to a whole word. The CPU's differ by what its exponential does.
-void check_halves(const Case& each) {
+void check_half(const Case& each) {
   constexpr float kFactor = 64.0f;
   const SoftmaxTargets targets = each.targets(true);
   const std::vector<float> log_sum(kQueries, 2.0f), factors(kQueries, kFactor);
@@ -126,10 +126,10 @@ void check_halves(const Case& each) {
   }
 }
 
-TEST(EmulatedSoftmax, SlopesInHalves) {
+TEST(EmulatedSoftmax, SlopesInHalfPrecision) {
   std::mt19937 random(7);
   for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}, {20001, 20001}}) {
-    for (const float bound : {0.0f, 3.0f}) check_halves(Case(entities, tile, bound, 2.0f, true, random));
+    for (const float bound : {0.0f, 3.0f}) check_half(Case(entities, tile, bound, 2.0f, true, random));
   }
 }
 

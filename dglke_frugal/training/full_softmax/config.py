@@ -56,7 +56,7 @@ def _check_summed(config: TrainConfig) -> None:
     if name not in KERNEL_MODELS:
         raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} "
                          "so far; leave it out")
-    if model.in_halves:
+    if model.is_half:
         raise InputError(f"{flag} keeps rows in float32 so far; leave --row_dtype {model.row_dtype} out")
     if device.ranks > 1:
         raise InputError(f"{flag} trains in one process so far; leave --num_proc out and give one --gpu")
@@ -106,7 +106,7 @@ def check_full_softmax(config: TrainConfig) -> None:
                          "out")
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
-    if config.model.in_halves:
+    if config.model.is_half:
         raise InputError(f"--neg_sample_size all keeps rows in float32 so far; leave --row_dtype {config.model.row_dtype} "
                          "out")
     if device.ranks > 1:

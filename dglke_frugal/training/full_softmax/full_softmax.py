@@ -25,7 +25,7 @@ from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
 from .penalty import weighted_penalty
 from .relation_query import OuterQuery, SwappedQuery
-from .rounded_products import RoundedProducts, multiplies_halves
+from .rounded_products import RoundedProducts, multiplies_half_precision
 from .table_softmax import TableSoftmax
 from .table_update import TableShape
 from .targets import OneAnswer
@@ -38,7 +38,7 @@ ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
 
 def products_on_device(matmul: str) -> type:
     """By what a GPU multiplies. A PyTorch that cannot multiply numbers of 16 bits has cuBLAS's TF32 for tf32."""
-    return RoundedProducts if matmul == ROUNDED_MATMUL and multiplies_halves() else DeviceProducts
+    return RoundedProducts if matmul == ROUNDED_MATMUL and multiplies_half_precision() else DeviceProducts
 
 
 class FullSoftmax:

@@ -11,7 +11,7 @@ from ...models import RowDims
 from ...store import EmbeddingStore
 from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows
-from ...store.half_embeddings import rounded_rows
+from ...store.half_embeddings import stochastic_rounded_rows
 from ..batches.sampler import Batches, Sampler
 from ..ranks.replicas import ENTRIES
 from ..start_values import start_values, table_dims
@@ -149,7 +149,7 @@ def machine_tables(config: TrainConfig, graph: KnowledgeGraph, owners: _native.R
     def owned(table: _native.HostTable) -> RankRows:
         noise = (rounding.seed, rounding.table) if rounding else ()
         natives["entity"] = _native.MachineRows(table, owners, machine, lr, *noise)
-        return _SteppedRows(rounded_rows(natives["entity"], rounding), natives["entity"])
+        return _SteppedRows(stochastic_rounded_rows(natives["entity"], rounding), natives["entity"])
 
     def replica(name: str) -> Callable[[_native.HostTable], RankRows]:
         def rows(table: _native.HostTable) -> RankRows:

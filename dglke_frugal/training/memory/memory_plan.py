@@ -194,8 +194,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         host["training step"] = _full_softmax_bytes(config, graph, dims)
     else:
         host["training step"] = _step_bytes(config, model, dims, positives, negatives)
-    if config.model.in_halves and config.device.gpu[0] < 0:
-        host["training step"] += distinct * row_bytes(dims.entity)  # csrc/store/rounded_rows.h
+    if config.model.is_half and config.device.gpu[0] < 0:
+        host["training step"] += distinct * row_bytes(dims.entity)  # csrc/store/stochastic_rounded_rows.h
     host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
     if config.device.gpu[0] >= 0:  # packed, too (csrc/step/batch_packer.h)
         packed = 28 * positives + 8 * negatives + 16 * distinct
@@ -222,7 +222,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
         host["evaluation"] = _ranking_bytes(config, graph, dims)
-        if config.model.in_halves and not on_gpu and not 0 < config.evaluation.neg_sample_size_eval < graph.entities:
+        if config.model.is_half and not on_gpu and not 0 < config.evaluation.neg_sample_size_eval < graph.entities:
             host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
     host["interpreter"] = INTERPRETER_BYTES + (
         TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.computes_on_device else 0)
@@ -246,8 +246,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     disk = {} if config.run.no_save_emb else {"embeddings": embeddings}
     if config.run.checkpoint_interval or config.run.early_stop_patience:
         # The last one and the one that takes its place; the best one besides.
-        saved_by_halves = half_of_entities if config.model.in_halves else 0
-        disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved - saved_by_halves + states)
+        saved_by_half_precision = half_of_entities if config.model.is_half else 0
+        disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved - saved_by_half_precision + states)
     elif disk:
         disk["optimizer states"] = states
     lines = config.run.max_step // config.run.log_interval + config.run.max_step // config.evaluation.eval_interval

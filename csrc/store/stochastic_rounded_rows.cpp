@@ -1,4 +1,4 @@
-#include "store/rounded_rows.h"
+#include "store/stochastic_rounded_rows.h"
 
 #include <stdexcept>
 
@@ -11,14 +11,14 @@ constexpr std::int64_t kRoundedRowsPerTask = 16;  // below this a second thread 
 
 }  // namespace
 
-RoundedRows::RoundedRows(StepRows& beneath, const Rounding& rounding)
+StochasticRoundedRows::StochasticRoundedRows(StepRows& beneath, const Rounding& rounding)
     : beneath_(beneath),
       rounding_(rounding),
       layout_(beneath.layout().in_floats()) {
-  if (!beneath.layout().in_halves()) throw std::invalid_argument("these rows are no halves");
+  if (!beneath.layout().is_half()) throw std::invalid_argument("these rows are not in half precision");
 }
 
-void RoundedRows::begin(std::int64_t step) {
+void StochasticRoundedRows::begin(std::int64_t step) {
   beneath_.begin(step);
   step_ = step;
   const auto source = beneath_.source();
@@ -35,7 +35,7 @@ void RoundedRows::begin(std::int64_t step) {
   });
 }
 
-void RoundedRows::end() {
+void StochasticRoundedRows::end() {
   const auto rows = beneath_.rows();
   const auto destination = beneath_.destination();
   default_pool().parallel_for(static_cast<std::int64_t>(rows.size()), kRoundedRowsPerTask,

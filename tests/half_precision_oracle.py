@@ -1,4 +1,5 @@
-"""How rows in halves are rounded, in numpy alone: its own Philox, and rounding in float64, where all of it is exact."""
+"""How rows in half precision are rounded, in numpy alone: its own Philox, and rounding in float64, where all of it is
+exact."""
 import numpy as np
 
 DIGITS, LEAST, LARGEST = 10, -14, 65504.0  # binary digits, least exponent, largest number

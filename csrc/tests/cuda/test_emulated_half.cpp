@@ -1,4 +1,4 @@
-// Rows in halves: the kernels of a device, run on a CPU, against those of the CPU.
+// Rows in half precision: the kernels of a device, run on a CPU, against those of the CPU.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@
 #include "memory/half_rows.h"
 #include "optim/mean_square.h"
 
-namespace frugal::emulated_halves {
+namespace frugal::emulated_half {
 namespace {
 
 constexpr std::int64_t kRows = 16, kTable = 40;
@@ -38,7 +38,7 @@ std::vector<std::int64_t> some_rows() {
   return rows;
 }
 
-TEST(EmulatedHalves, AreGatheredInFloats) {
+TEST(EmulatedHalf, AreGatheredInFloats) {
   std::mt19937 random(1);
   for (const std::int64_t dim : {1, 2, 7, 8, 33, 64, 127, 400, 401}) {
     HalfTable table(dim, random);
@@ -63,7 +63,7 @@ TEST(EmulatedHalves, AreGatheredInFloats) {
   }
 }
 
-TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
+TEST(EmulatedHalf, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
   // Whole rows, neighbours from some column on, and some of each half of a row.
@@ -147,4 +147,4 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
 }
 
 }  // namespace
-}  // namespace frugal::emulated_halves
+}  // namespace frugal::emulated_half

@@ -1,4 +1,4 @@
-// Rows that lie in halves, as a step on the CPU computes with them: in floats.
+// Rows that lie in half precision, as a step on the CPU computes with them: in floats.
 //
 // A step's rows are expanded into records of floats when it begins, and rounded at random when it ends, once, into
 // where the rows beneath leave them. Those may be cached and flushed as any others: records only move there.
@@ -12,10 +12,10 @@
 
 namespace frugal {
 
-class RoundedRows final : public StepRows {
+class StochasticRoundedRows final : public StepRows {
  public:
-  // beneath: of a table in halves; must outlive this. Throws std::invalid_argument for a table of floats.
-  RoundedRows(StepRows& beneath, const Rounding& rounding);
+  // beneath: of a table in half precision; must outlive this. Throws std::invalid_argument for a table of floats.
+  StochasticRoundedRows(StepRows& beneath, const Rounding& rounding);
 
   const RowLayout& layout() const override { return layout_; }
   void announce(std::int64_t step, std::span<const std::int64_t> rows,
