@@ -49,24 +49,24 @@ PreparedKernel prepare_update(const RowTable& table, const Vector<std::uint8_t>&
 // A packed lookup in device memory. Addresses come as numbers: a tensor takes as long to pass as a launch.
 struct PlacedLookup {
   bool is_cuda;
-  RowSpread spread;
+  RowExpansion expansion;
   EntryGradients segments;  // whose values each call brings
   float* sums;
   std::int64_t occurrences;
 
   void read(std::uintptr_t out, std::uintptr_t stream) const {
     float* const to = reinterpret_cast<float*>(out);
-    if (is_cuda) return cuda::spread(spread, to, {stream});
-    cpu::spread(spread, to);
+    if (is_cuda) return cuda::expand(expansion, to, {stream});
+    cpu::expand(expansion, to);
   }
 
   void sum_up(std::uintptr_t gradients, std::int64_t stride, std::int64_t count, std::uintptr_t order,
               std::uintptr_t stream) const {
     EntryGradients given{reinterpret_cast<const float*>(gradients), stride, segments.offset,
                          order != 0 ? reinterpret_cast<const std::int32_t*>(order) : segments.order};
-    if (is_cuda) return cuda::segment_sums(given, spread.rows, spread.dim, sums, {stream});
-    check_occurrences(given.offset, spread.rows, given.order, occurrences, count);
-    cpu::segment_sums(given, spread.rows, spread.dim, sums);
+    if (is_cuda) return cuda::segment_sums(given, expansion.rows, expansion.dim, sums, {stream});
+    check_occurrences(given.offset, expansion.rows, given.order, occurrences, count);
+    cpu::segment_sums(given, expansion.rows, expansion.dim, sums);
   }
 };
 
@@ -102,7 +102,7 @@ class LookupMemory {
   bool is_cuda_;
   const std::byte* block_;
   std::size_t bytes_;
-  RowSpread records_;  // of all rows that there is room for
+  RowExpansion records_;  // of all rows that there is room for
   float* sums_;
 };
 

@@ -2,7 +2,7 @@
 //
 // The first one says that all have read what was published before, so that one region serves every step; then each
 // publishes its rows, one behind the other; after the second one each takes those of the others. cuda/gather_arrays.h
-// is the twin on devices.
+// does the same on devices.
 #pragma once
 
 #include <cstdint>

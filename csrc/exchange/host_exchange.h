@@ -17,8 +17,8 @@
 //   4. Parts are added in the order of ranks, whatever the order in which they are written.
 //   5. Once somebody has failed nobody waits any more; results are then worthless, and whoever uses them asks first.
 //
-// Here the ranks are threads or processes and the regions lie in memory that they share; cuda/exchange_kernels.h is the
-// twin on devices. Waiting for a rank that neither comes nor fails never ends.
+// Here the ranks are threads or processes and the regions lie in memory that they share; cuda/exchange_kernels.h does
+// the same on devices. Waiting for a rank that neither comes nor fails never ends.
 #pragma once
 
 #include <cstddef>

@@ -124,7 +124,7 @@ struct RowWriteBacks {
 
 // Records of a step for the ids that asked for them: id i has record inverse[i], or zeros where there is no row of that
 // number. records: `stride` floats apart, dim of which are an embedding.
-struct RowSpread {
+struct RowExpansion {
   const float* records;
   std::int64_t stride;
   std::int64_t dim;

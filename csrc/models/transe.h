@@ -15,7 +15,7 @@ struct TransE {
   }
   // Hands the gradients on: that of h + r - t of the positive is positive(h + r - t).
   template <typename Positive>
-  FRUGAL_DEVICE static SideColumns spread(const SideColumns& x, Vec q, bool corrupt_head, Positive positive) {
+  FRUGAL_DEVICE static SideColumns expand_to_row(const SideColumns& x, Vec q, bool corrupt_head, Positive positive) {
     if (corrupt_head) {
       const Vec p = positive(x.corrupted + x.relation - x.fixed);
       return {q - p, p - q, p};
@@ -45,7 +45,7 @@ struct TransEL2 : TransE, Columnwise<TransEL2> {
     return norm > 0.0f ? -score_gradient / norm : 0.0f;
   }
   FRUGAL_DEVICE static SideColumns gradient(const SideColumns& x, Vec q, Vec factor, bool corrupt_head) {
-    return spread(x, q, corrupt_head, [&](Vec difference) { return factor * difference; });
+    return expand_to_row(x, q, corrupt_head, [&](Vec difference) { return factor * difference; });
   }
 };
 
@@ -62,7 +62,7 @@ struct TransEL1 : TransE, Columnwise<TransEL1> {
   FRUGAL_DEVICE static float finish(const ModelNumbers& model, float raw, float*) { return model.gamma - raw; }
   FRUGAL_DEVICE static float factor(float, float score_gradient) { return -score_gradient; }
   FRUGAL_DEVICE static SideColumns gradient(const SideColumns& x, Vec q, Vec factor, bool corrupt_head) {
-    return spread(x, q, corrupt_head, [&](Vec difference) { return sign(difference) * factor; });
+    return expand_to_row(x, q, corrupt_head, [&](Vec difference) { return sign(difference) * factor; });
   }
 };
 

@@ -3,7 +3,7 @@
 // Row-wise Adagrad adds mean(g*g) to a row's state. A float32 sum depends on its order, and the trained table must not
 // depend on where a row was updated, so the order is part of the format: it is the order in which PyTorch's CPU
 // reduction sums a contiguous row (32 partial sums, element i into partial i mod 32, cascaded every 16 blocks so that
-// rounding errors grow slowly). 32 partial sums are also one warp, so a CUDA twin keeps one of them per lane.
+// rounding errors grow slowly). 32 partial sums are also one warp, so CUDA code keeps one of them per lane.
 #pragma once
 
 #include <cstdint>

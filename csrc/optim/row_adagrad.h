@@ -5,7 +5,7 @@
 //   2. row += (-lr * g) / (sqrt(state[row]) + 1e-10) for every occurrence, in order, with the state after 1.
 // Duplicates are not merged, so both halves are separate functions: all of 1 comes before any of 2.
 // Source: dglke/models/pytorch/tensor_models.py, ExternalEmbedding.update. Compile with -ffp-contract=off: a fused
-// multiply-add would round differently from DGL-KE and from the CUDA twin.
+// multiply-add would round differently from DGL-KE and from the CUDA code.
 #pragma once
 
 #include <cmath>

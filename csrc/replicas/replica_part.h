@@ -6,7 +6,7 @@
 // each is one occurrence of row-wise Adagrad (optim/row_adagrad.h) that brings its mean square along. All occurrences
 // move by the final deviation, so that their sum is the same update but for the order of sums.
 //
-// cpu/replica_updates.h and cuda/replica_updates.h are twins, with the same bits.
+// cpu/replica_updates.h is the reference for cuda/replica_updates.h, which has the same bits.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // those that have the row applies the gradients of all, in the engine's order: entry by entry, in rank order, from the
 // value that all have read. After another collective everybody may read the row.
 //
-// cpu/shared_updates.h and cuda/shared_updates.h are twins, with the same bits.
+// cpu/shared_updates.h is the reference for cuda/shared_updates.h, which has the same bits.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The gradients of a packed step on the CPU: the twin of cuda/gradient_kernels.h, with the same arguments.
+// The gradients of a packed step on the CPU: the reference for cuda/gradient_kernels.h, with the same arguments.
 #pragma once
 
 #include "step/cuda/gradient_kernels.h"

@@ -1,7 +1,7 @@
 // Losses and penalties of a step whose scores and gradients others compute (torch): from scores to slopes, from rows to
 // their penalties, and from all of these to what the step reports.
 //
-// Twins: cuda/loss_from_scores.h, with the same bits but for sums of losses, which have another order.
+// The reference for cuda/loss_from_scores.h, which has the same bits but for sums of losses, which have another order.
 #pragma once
 
 #include <cstdint>

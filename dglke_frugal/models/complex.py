@@ -8,7 +8,7 @@ class ComplEx(Model):
     similarity = "dot"
     halves = (2, 2)
     complex_rows = True
-    twin = "bilinear.ComplEx"
+    reference = "bilinear.ComplEx"
 
     def check(self, entity: int, relation: int) -> None:
         super().check(entity, relation)

@@ -7,7 +7,7 @@ class DistMult(Model):
     name = "DistMult"
     similarity = "dot"
     halves = (1, 1)
-    twin = "bilinear.DistMult"
+    reference = "bilinear.DistMult"
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         return fixed * relation

@@ -40,7 +40,7 @@ class Model:
         matrices: the table whose rows are matrices, "relation" or "projection".
         two_formulas: whether DGL-KE scores corrupted tails by another formula than true triples (score_rule.py).
         in_dglke: whether DGL-KE's own loop trains it.
-        twin: MODULE.CLASS in models/device, its closed forms in torch operations.
+        reference: MODULE.CLASS in models/device, its closed forms in torch operations.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Model:
     matrices: Optional[str] = None
     two_formulas: bool = False
     in_dglke: bool = True
-    twin: str
+    reference: str
 
     @property
     def projects(self) -> bool:

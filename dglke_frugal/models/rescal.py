@@ -8,7 +8,7 @@ class RESCAL(Model):
     similarity = "dot"
     matrices = "relation"
     two_formulas = True
-    twin = "bilinear.Rescal"
+    reference = "bilinear.Rescal"
 
     def rows(self, entity: int, relation: int) -> RowDims:
         return RowDims(entity, relation * entity)

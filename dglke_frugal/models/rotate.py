@@ -13,7 +13,7 @@ class RotatE(Model):
     similarity = "modulus"
     halves = (2, 1)
     phases = True
-    twin = "rotate.RotatE"
+    reference = "rotate.RotatE"
 
     def check(self, entity: int, relation: int) -> None:
         if entity != 2 * relation:

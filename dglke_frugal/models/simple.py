@@ -10,7 +10,7 @@ class SimplE(Model):
     bound = 20.0
     halves = (2, 2)
     in_dglke = False
-    twin = "bilinear.SimplE"
+    reference = "bilinear.SimplE"
 
     def check_flags(self, hidden_dim: int, double_entity: bool, double_relation: bool) -> None:
         if not (double_entity and double_relation):

@@ -9,7 +9,7 @@ class TransR(Model):
     similarity = "l1"
     matrices = "projection"
     two_formulas = True
-    twin = "transr.TransR"
+    reference = "transr.TransR"
 
     def check(self, entity: int, relation: int) -> None:
         """Any two dimensions work."""

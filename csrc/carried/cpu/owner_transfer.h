@@ -1,4 +1,5 @@
-// Rows that this rank owns, on the CPU: the twin of cuda/owner_transfer.h. See owner_transfer.h for who waits for whom.
+// Rows that this rank owns, on the CPU: the reference for cuda/owner_transfer.h. See owner_transfer.h for who waits for
+// whom.
 #pragma once
 
 #include "carried/owner_transfer.h"

@@ -1,4 +1,4 @@
-// Rows that this rank's device owns: the twin of cpu/owner_transfer.h, to the bit, which says what the calls do.
+// Rows that this rank's device owns; the reference, to the bit, is cpu/owner_transfer.h, which says what the calls do.
 //
 // Other ranks' records and slots are in their devices' memory, which this one addresses (exchange/cuda/peer_buffer.h).
 // Each call enqueues one kernel, which waits for other devices on its own stream.

@@ -1,4 +1,4 @@
-// The penalty of a batch's rows on a CUDA device: the twin of cpu/penalty.h. Sums have a fixed order, but not the
+// The penalty of a batch's rows on a CUDA device; the reference is cpu/penalty.h. Sums have a fixed order, but not the
 // CPU's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A matrix in numbers of 16 bits, on a CUDA device: the twin of cpu/round_matrix.h, to the bit.
+// A matrix in numbers of 16 bits, on a CUDA device; the reference, to the bit, is cpu/round_matrix.h.
 #pragma once
 
 #include <cstdint>

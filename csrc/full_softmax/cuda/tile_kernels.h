@@ -1,6 +1,6 @@
-// A softmax over all entities on a CUDA device: the twin of cpu/tile_kernels.h, whose products are the caller's. All
-// pointers are to device memory; calls only enqueue. Sums have a fixed order, but not the CPU's. All throw DeviceError
-// if a launch fails.
+// A softmax over all entities on a CUDA device; the reference is cpu/tile_kernels.h, whose products are the caller's.
+// All pointers are to device memory; calls only enqueue. Sums have a fixed order, but not the CPU's. All throw
+// DeviceError if a launch fails.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Products with matrices of a table, and their row-wise Adagrad, on the CPU: the twin of cuda/matrix_kernels.h.
+// Products with matrices of a table, and their row-wise Adagrad, on the CPU: the reference for cuda/matrix_kernels.h.
 #pragma once
 
 #include "kernels/matrix_rows.h"

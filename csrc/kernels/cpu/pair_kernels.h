@@ -1,4 +1,4 @@
-// Every row against every other row of a chunk: the twin of cuda/pair_kernels.h, to the bit.
+// Every row against every other row of a chunk: the reference, to the bit, for cuda/pair_kernels.h.
 #pragma once
 
 #include "kernels/pair_terms.h"

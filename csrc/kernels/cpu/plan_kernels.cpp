@@ -58,14 +58,14 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
   });
 }
 
-void spread(const RowSpread& spread, float* out) {
-  default_pool().parallel_for(spread.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+void expand(const RowExpansion& expansion, float* out) {
+  default_pool().parallel_for(expansion.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int32_t u = spread.inverse[i];
-      if (u < spread.rows)
-        std::copy_n(spread.records + u * spread.stride, spread.dim, out + i * spread.dim);
+      const std::int32_t u = expansion.inverse[i];
+      if (u < expansion.rows)
+        std::copy_n(expansion.records + u * expansion.stride, expansion.dim, out + i * expansion.dim);
       else
-        std::fill_n(out + i * spread.dim, spread.dim, 0.0f);
+        std::fill_n(out + i * expansion.dim, expansion.dim, 0.0f);
     }
   });
 }

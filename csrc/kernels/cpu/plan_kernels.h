@@ -1,5 +1,5 @@
-// The row kernels of a step on the CPU: the twin of cuda/plan_kernels.h, with a second host buffer as the device's
-// cache.
+// The row kernels of a step on the CPU: the reference for cuda/plan_kernels.h, with a second host buffer as the
+// device's cache.
 //
 // All of them split rows over default_pool(); results do not depend on the number of threads. They check nothing: a
 // plan comes from the engine, and bindings check what comes from elsewhere (check_plan).
@@ -20,8 +20,8 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records);
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate, const RowRounding& rounding = {});
 
-// out (count, spread.dim): each id's row of the step.
-void spread(const RowSpread& spread, float* out);
+// out (count, expansion.dim): each id's row of the step.
+void expand(const RowExpansion& expansion, float* out);
 
 // Copies the records of rows that leave for the host from cache slots to their host rows.
 void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs);

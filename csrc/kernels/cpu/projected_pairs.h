@@ -1,4 +1,4 @@
-// Projected negatives on the CPU: the twin of cuda/projected_pairs.h.
+// Projected negatives on the CPU: the reference for cuda/projected_pairs.h.
 #pragma once
 
 #include "kernels/projected_pairs.h"

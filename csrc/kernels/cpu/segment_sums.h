@@ -1,4 +1,4 @@
-// Sums of the gradients of a row: the twin of cuda/segment_sums.h, to the bit.
+// Sums of the gradients of a row: the reference, to the bit, for cuda/segment_sums.h.
 #pragma once
 
 #include <cstdint>

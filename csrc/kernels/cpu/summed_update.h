@@ -23,7 +23,7 @@ struct RowPointers {
 // Row u is updated from the sum of its occurrences. Results do not depend on the number of threads.
 void update_from_gradients(const RowPointers& rows, const EntryGradients& gradients, const UpdateRule& rule);
 
-// The twin of cuda/summed_update.h.
+// The reference for cuda/summed_update.h.
 void update_from_sums(const RowMemory& memory, const RowWrites& writes, const float* records, const float* sums,
                       const UpdateRule& rule);
 

@@ -1,4 +1,4 @@
-// Products of rows of complex numbers on a CUDA device: the twin of cpu/complex_product.h, to the bit.
+// Products of rows of complex numbers on a CUDA device; the reference, to the bit, is cpu/complex_product.h.
 #pragma once
 
 #include "kernels/complex_product.h"

@@ -1,4 +1,5 @@
-// Products with matrices of a table, and their row-wise Adagrad, on a CUDA device: the twin of cpu/matrix_kernels.h.
+// Products with matrices of a table, and their row-wise Adagrad, on a CUDA device; the reference is
+// cpu/matrix_kernels.h.
 // No atomics: the same bits in every run.
 #pragma once
 

@@ -19,7 +19,7 @@ void stage_evicted(const RowMemory&, const RowEvictions&, const std::int64_t*, s
   refuse_cuda();
 }
 void write_back_evicted(const RowMemory&, const WriteBack*, std::int64_t, const Launch&) { refuse_cuda(); }
-void spread(const RowSpread&, float*, const Launch&) { refuse_cuda(); }
+void expand(const RowExpansion&, float*, const Launch&) { refuse_cuda(); }
 void publish(std::uint64_t*, const std::int64_t*, const Launch&) { refuse_cuda(); }
 
 void prefetch(const RowMemory&, const RowReads&, float*, std::span<const HostPiece>, const Launch&) { refuse_cuda(); }

@@ -1,4 +1,4 @@
-// Every row against every other row of a chunk on a CUDA device: the twin of cpu/pair_kernels.h, to the bit.
+// Every row against every other row of a chunk on a CUDA device; the reference, to the bit, is cpu/pair_kernels.h.
 //
 // The differences of all pairs, chunks x mine x theirs x columns of them, are never stored.
 #pragma once

@@ -89,13 +89,14 @@ __global__ void __launch_bounds__(kThreads)
 // `lanes` threads per id. kElement: what they copy at a time, of which dim are an embedding.
 template <typename Element>
 __global__ void __launch_bounds__(kThreads)
-    spread_kernel(RowSpread spread, const Element* records, std::int64_t stride, int dim, Element* out, int lanes) {
+    expand_to_ids_kernel(RowExpansion expansion, const Element* records, std::int64_t stride, int dim, Element* out,
+                         int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
-       i < spread.count; i += step) {
-    const std::int32_t u = spread.inverse[i];
-    for (int k = lane; k < dim; k += lanes) out[i * dim + k] = u < spread.rows ? records[u * stride + k] : Element{};
+       i < expansion.count; i += step) {
+    const std::int32_t u = expansion.inverse[i];
+    for (int k = lane; k < dim; k += lanes) out[i * dim + k] = u < expansion.rows ? records[u * stride + k] : Element{};
   }
 }
 
@@ -151,20 +152,22 @@ void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, s
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }
 
-void spread(const RowSpread& spread, float* out, const Launch& launch) {
-  if (spread.count == 0) return;
-  const bool words = spread.dim % 4 == 0 && spread.stride % 4 == 0;
-  const auto elements = static_cast<int>(words ? spread.dim / 4 : spread.dim);
+void expand(const RowExpansion& expansion, float* out, const Launch& launch) {
+  if (expansion.count == 0) return;
+  const bool words = expansion.dim % 4 == 0 && expansion.stride % 4 == 0;
+  const auto elements = static_cast<int>(words ? expansion.dim / 4 : expansion.dim);
   const int lanes = lanes_for_words(elements);
-  const unsigned blocks = blocks_for(spread.count, lanes, kAllBlocks);
+  const unsigned blocks = blocks_for(expansion.count, lanes, kAllBlocks);
   if (words)
-    spread_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(spread, reinterpret_cast<const Word*>(spread.records),
-                                                              spread.stride / 4, elements,
+    expand_to_ids_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(expansion,
+                                                                     reinterpret_cast<const Word*>(expansion.records),
+                                                              expansion.stride / 4, elements,
                                                               reinterpret_cast<Word*>(out), lanes);
   else
-    spread_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(spread, spread.records, spread.stride, elements, out,
+    expand_to_ids_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(expansion, expansion.records, expansion.stride,
+                                                                     elements, out,
                                                               lanes);
-  cuda_check(cudaGetLastError(), "launching the rows of " + std::to_string(spread.count) + " ids");
+  cuda_check(cudaGetLastError(), "launching the rows of " + std::to_string(expansion.count) + " ids");
 }
 
 void publish(std::uint64_t* counter, const std::int64_t* value, const Launch& launch) {

@@ -1,4 +1,4 @@
-// The row kernels of a step on a CUDA device: the twin of cpu/plan_kernels.h, to the bit.
+// The row kernels of a step on a CUDA device; the reference, to the bit, is cpu/plan_kernels.h.
 //
 // All pointers must be valid on the device: device memory, or host memory that memory/host_registration.h registered.
 // Calls only enqueue work on the stream; an error in it surfaces at a later call. No kernel waits for another or for
@@ -57,8 +57,8 @@ void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const
 void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count,
                         const Launch& launch);
 
-// out (count, spread.dim): each id's row of the step.
-void spread(const RowSpread& spread, float* out, const Launch& launch);
+// out (count, expansion.dim): each id's row of the step.
+void expand(const RowExpansion& expansion, float* out, const Launch& launch);
 
 // Stores *value into a counter in mapped host memory once everything before it on the stream is done and visible to
 // the host (fence and store at system scope): the engine's flush threads see a finished step without any host call.

@@ -1,4 +1,4 @@
-// Projected negatives on a CUDA device: the twin of cpu/projected_pairs.h. The same bits in every run.
+// Projected negatives on a CUDA device; the reference is cpu/projected_pairs.h. The same bits in every run.
 #pragma once
 
 #include "kernels/cuda/plan_kernels.h"

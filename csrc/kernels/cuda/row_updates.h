@@ -1,4 +1,4 @@
-// How the rows of a step leave it, on a CUDA device: the twin of cpu::update (cpu/plan_kernels.h), to the bit.
+// How the rows of a step leave it, on a CUDA device; the reference, to the bit, is cpu::update (cpu/plan_kernels.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Sums of the gradients of a row on a CUDA device: the twin of cpu/segment_sums.h, to the bit. No atomics.
+// Sums of the gradients of a row on a CUDA device; the reference, to the bit, is cpu/segment_sums.h. No atomics.
 #pragma once
 
 #include <cstdint>

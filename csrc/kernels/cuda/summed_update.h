@@ -1,4 +1,4 @@
-// Updates from sums of gradients on a CUDA device: the twin of cpu/summed_update.h, to the bit.
+// Updates from sums of gradients on a CUDA device; the reference, to the bit, is cpu/summed_update.h.
 #pragma once
 
 #include "kernels/cuda/plan_kernels.h"

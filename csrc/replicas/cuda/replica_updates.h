@@ -1,4 +1,4 @@
-// Replicas on CUDA devices, in the stream or graph of a step: the twins of cpu/replica_updates.h, to the bit.
+// Replicas on CUDA devices, in the stream or graph of a step; the reference, to the bit, is cpu/replica_updates.h.
 #pragma once
 
 #include <cstdint>

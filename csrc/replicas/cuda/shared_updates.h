@@ -1,5 +1,5 @@
-// Shared rows on CUDA devices: the twins of cpu/shared_updates.h, to the bit. Between the two, and before the rows are
-// read again, the devices synchronise (exchange/cuda/exchange_kernels.h).
+// Shared rows on CUDA devices; the reference, to the bit, is cpu/shared_updates.h. Between the two, and before the rows
+// are read again, the devices synchronise (exchange/cuda/exchange_kernels.h).
 #pragma once
 
 #include "exchange/cuda/exchange_kernels.h"

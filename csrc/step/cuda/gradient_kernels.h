@@ -1,5 +1,5 @@
-// The gradients of one step on a CUDA device: the twin of shared_pass.cpp and of what RowUpdates adds before it applies
-// them.
+// The gradients of one step on a CUDA device; the reference is shared_pass.cpp and of what RowUpdates adds before it
+// applies them.
 //
 // The step's distinct rows ("records": embedding, state, padding) are gathered on the way, or have been, and the caller
 // hands the gradients with their mean squares to the update of kernels/cuda. Calls only enqueue work on the stream;

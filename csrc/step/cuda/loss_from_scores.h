@@ -1,4 +1,4 @@
-// The twin of step/loss_from_scores.h on a CUDA device: a launch each.
+// step/loss_from_scores.h on a CUDA device: a launch each.
 #pragma once
 
 #include "kernels/cuda/plan_kernels.h"

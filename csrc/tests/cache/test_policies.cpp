@@ -192,7 +192,7 @@ class PlainSets {
   std::vector<Held> held_;
 };
 
-TEST(ScoredSets, DecideAsTheirPlainTwin) {
+TEST(ScoredSets, DecideAsTheirReference) {
   for (const std::int64_t slots : {1, 7, 29, 30, 70, 100}) {
     ScoredSets sets(300, slots);
     PlainSets plain(300, slots);

@@ -1,4 +1,4 @@
-// The kernels of losses from scores, run on a CPU, against their twins.
+// The kernels of losses from scores, run on a CPU, against their references.
 #include <gtest/gtest.h>
 
 #include <cmath>

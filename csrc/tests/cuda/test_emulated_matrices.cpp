@@ -1,4 +1,4 @@
-// The kernels of matrices and of projected pairs, run on a CPU, against their twins.
+// The kernels of matrices and of projected pairs, run on a CPU, against their references.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""The models as torch tensor operations with closed-form gradients: the twin of csrc/models for devices.
+"""The models as torch tensor operations with closed-form gradients: csrc/models for devices.
 
 Importing this package imports torch.
 """

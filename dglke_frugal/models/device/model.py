@@ -46,7 +46,7 @@ class Positives(NamedTuple):
 
 
 class DeviceModel:
-    """Twin of csrc/models/model.h. `similarity` names what negatives go through, of similarity.SIMILARITIES."""
+    """csrc/models/model.h on a device. `similarity` names what negatives go through, of similarity.SIMILARITIES."""
 
     similarity: str
 
@@ -73,6 +73,6 @@ class DeviceModel:
 
 
 def make_device_model(name: str, shape: ModelShape, stream: int) -> DeviceModel:
-    """The twin of the built-in model of that name."""
-    module, twin = built_in_model(name).twin.split(".")
-    return getattr(import_module(f"{__package__}.{module}"), twin)(shape, stream)
+    """The torch operations of the built-in model of that name."""
+    module, class_name = built_in_model(name).reference.split(".")
+    return getattr(import_module(f"{__package__}.{module}"), class_name)(shape, stream)

@@ -1,6 +1,6 @@
 """How queries are compared with the negatives of their chunk, and what a comparison's gradient is.
 
-Twins of csrc/models/similarity. a: queries (c, C, k), b: negatives (c, N, k), c chunks; a score is (c, C, N).
+The reference is csrc/models/similarity. a: queries (c, C, k), b: negatives (c, N, k), c chunks; a score is (c, C, N).
 """
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class _TransE(DeviceModel):
         # |h + r - t| is the distance from the query to the corrupted side, whichever that is.
         return query, query - x.corrupted
 
-    def _spread(self, x: Positives, positive, query):
+    def _expand(self, x: Positives, positive, query):
         """positive: gradient of query - corrupted through the positive's score."""
         return (*self.of_query(x, query + positive), -positive)
 
@@ -33,7 +33,7 @@ class TransEL2(_TransE):
     def backward(self, x, saved, slope, query):
         difference, norm = saved
         factor = (-slope / norm).masked_fill_(norm == 0, 0.0)
-        return self._spread(x, factor * difference, query)
+        return self._expand(x, factor * difference, query)
 
 
 class TransEL1(_TransE):
@@ -45,4 +45,4 @@ class TransEL1(_TransE):
         return query, self.shape.gamma - difference.abs().sum(-1), difference
 
     def backward(self, x, difference, slope, query):
-        return self._spread(x, difference.sign() * -slope, query)
+        return self._expand(x, difference.sign() * -slope, query)

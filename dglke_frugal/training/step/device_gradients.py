@@ -1,4 +1,4 @@
-"""Gradients of a step by the rows of its edges, on a device: twin of csrc/step/gradients.h.
+"""Gradients of a step by the rows of its edges, on a device; the reference is csrc/step/gradients.h.
 
 EdgeRows are the rows as the step uses them: both ends and the relation of each positive, and each sampled negative.
 """

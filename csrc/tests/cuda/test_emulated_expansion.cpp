@@ -1,4 +1,4 @@
-// Rows of the ids of a lookup: the kernel, run on a CPU, and its twin, against a plain loop.
+// Rows of the ids of a lookup: the kernel, run on a CPU, and its reference, against a plain loop.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,10 +7,10 @@
 #include "kernels/cpu/plan_kernels.h"
 #include "kernels/cuda/plan_kernels.h"
 
-namespace frugal::emulated_spread {
+namespace frugal::emulated_expansion {
 namespace {
 
-TEST(EmulatedSpread, GivesEachIdItsRow) {
+TEST(EmulatedExpansion, GivesEachIdItsRow) {
   constexpr std::int64_t kRows = 9, kIds = 70;
   std::mt19937 random(1);
   for (const std::int64_t dim : {1, 3, 4, 31, 32, 36, 200}) {
@@ -19,7 +19,7 @@ TEST(EmulatedSpread, GivesEachIdItsRow) {
     for (float& value : records) value = static_cast<float>(random() % 1000);
     std::vector<std::int32_t> inverse(kIds);
     for (std::int32_t& u : inverse) u = static_cast<std::int32_t>(random() % (kRows + 1));  // kRows: no row
-    const RowSpread spread{records.data(), stride, dim, kRows, inverse.data(), kIds};
+    const RowExpansion expansion{records.data(), stride, dim, kRows, inverse.data(), kIds};
     std::vector<float> expected(static_cast<std::size_t>(kIds * dim)), on_device(expected), on_host(expected);
     for (std::int64_t i = 0; i < kIds; ++i)
       for (std::int64_t k = 0; k < dim; ++k)
@@ -27,12 +27,12 @@ TEST(EmulatedSpread, GivesEachIdItsRow) {
             inverse[static_cast<std::size_t>(i)] == kRows
                 ? 0.0f
                 : records[static_cast<std::size_t>(inverse[static_cast<std::size_t>(i)] * stride + k)];
-    cuda::spread(spread, on_device.data(), {});
-    cpu::spread(spread, on_host.data());
+    cuda::expand(expansion, on_device.data(), {});
+    cpu::expand(expansion, on_host.data());
     EXPECT_EQ(on_device, expected) << dim;
     EXPECT_EQ(on_host, expected) << dim;
   }
 }
 
 }  // namespace
-}  // namespace frugal::emulated_spread
+}  // namespace frugal::emulated_expansion
