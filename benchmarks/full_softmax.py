@@ -43,7 +43,7 @@ RATE, START, COEFFICIENT = 0.1, 1e-3, 0.05  # COEFFICIENT: without the third of 
 WARM, TIMED = 24, 20  # batches; work is captured when it runs for the third time, of six
 
 
-class Trainer:
+class Training:
     """Tables with one step after the other."""
 
     def __init__(self, device, triples, entities, relations, dim, matmul, batch=BATCH, inverse=0, seed=1,
@@ -84,17 +84,17 @@ def our_step(entities, dim, matmul, gpu):
     """ms of a step, and the peak of device memory beside tables and states, in bytes."""
     device = CudaDevice(gpu) if gpu >= 0 else HostDevice()
     before = torch.cuda.memory_allocated() if gpu >= 0 else 0  # of other sizes, that captured graphs still hold
-    trainer = Trainer(device, random_triples(entities), entities, RELATIONS, dim, matmul)
-    batches = [trainer.sampler.batch(step) for step in range(WARM + TIMED)]
+    training = Training(device, random_triples(entities), entities, RELATIONS, dim, matmul)
+    batches = [training.sampler.batch(step) for step in range(WARM + TIMED)]
     for batch in batches[:WARM]:
-        trainer.run(batch)
-    trainer.step.take_losses()
+        training.run(batch)
+    training.step.take_losses()
     began = time.perf_counter()
     for batch in batches[WARM:]:
-        trainer.run(batch)
+        training.run(batch)
     device.synchronize()
     seconds = time.perf_counter() - began
-    held = sum(rows.cache.numel() * 4 for rows in trainer.rows)
+    held = sum(rows.cache.numel() * 4 for rows in training.rows)
     peak = torch.cuda.max_memory_allocated() - held - before if gpu >= 0 else 0
     return 2e3 * seconds / TIMED, peak
 
@@ -195,15 +195,15 @@ def train(options):
     columns = [np.ascontiguousarray(column) for column in splits["train"].T]
     splits = {name: with_inverses(triples, relations) for name, triples in splits.items()}
     device = CudaDevice(options.gpu) if options.gpu >= 0 else HostDevice()
-    trainer = Trainer(device, columns, entities, 2 * relations, options.dim, options.matmul, options.batch, relations,
+    training = Training(device, columns, entities, 2 * relations, options.dim, options.matmul, options.batch, relations,
                       options.seed, options.coefficient, options.rate, options.relation_prediction)
-    steps = options.steps or options.epochs * trainer.sampler.steps_per_epoch
+    steps = options.steps or options.epochs * training.sampler.steps_per_epoch
     products = [product_gflops(entities, options.dim, options.batch)] if options.gpu < 0 else []
     began = time.perf_counter()
-    with trainer.sampler.batches(0) as batches:
+    with training.sampler.batches(0) as batches:
         for step in range(steps):
-            trainer.run(next(batches))
-    loss = trainer.step.take_losses().total
+            training.run(next(batches))
+    loss = training.step.take_losses().total
     seconds = time.perf_counter() - began
     flop = 8 * options.batch * entities * options.dim * steps
     on_cpu = {}
@@ -211,12 +211,12 @@ def train(options):
         products.append(product_gflops(entities, options.dim, options.batch))
         on_cpu = {"threads": torch.get_num_threads(), "gflops": 1e-9 * flop / seconds, "torch_product_gflops": products}
     known = [tuple(triple) for triples in splits.values() for triple in triples.tolist()]
-    ranks = ranks_of(*trainer.embeddings(), splits["test"], known)
+    ranks = ranks_of(*training.embeddings(), splits["test"], known)
     return {"entities": entities, "dim": options.dim, "batch": options.batch, "epochs": options.epochs, "steps": steps,
             "coefficient": options.coefficient, "lr": options.rate, "matmul": options.matmul, "seed": options.seed,
             "training_s": seconds, "us_per_step": 1e6 * seconds / steps, "loss": loss,
             "relation_prediction": options.relation_prediction, "tflops": 1e-12 * flop / seconds, **on_cpu,
-            "seconds_per_epoch": seconds / steps * trainer.sampler.steps_per_epoch,
+            "seconds_per_epoch": seconds / steps * training.sampler.steps_per_epoch,
             "mrr": float((1 / ranks).mean()), **{f"hits{k}": float((ranks <= k).double().mean()) for k in (1, 3, 10)}}
 
 

@@ -33,7 +33,7 @@ from dglke_frugal.data.synthetic import SyntheticGraph, write
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 
 from . import result_file, train_step
-from .training_run import run
+from .timed_run import run
 
 BATCH, NEGATIVES = 1024, 256
 RECIPES = {  # flags besides the batch; dimensions as in benchmarks/train_step.py, formulas as in DGL-KE

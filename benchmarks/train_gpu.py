@@ -33,7 +33,7 @@ from dglke_frugal.data.synthetic import SyntheticGraph, write
 
 from . import result_file
 from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
-from .training_run import run
+from .timed_run import run
 
 LARGE_TRIPLES = 5_000_000
 CACHED = ["--cache_ratio", "0.05"]

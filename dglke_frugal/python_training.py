@@ -69,7 +69,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     from .cli.train import reports, say_unused_flags
     from .inference.run import Run as LoadedRun
     from .training.log.tracker import CallbackTracker
-    from .training.trainer import train as carry_out
+    from .training.train import train as carry_out
 
     verbose = switch("verbose", verbose)
     called = partial(CallbackTracker, callbacks=_checked(callbacks), output=sys.stdout)

@@ -20,7 +20,7 @@ from dglke_frugal.config import (
     RunConfig,
     TrainConfig,
 )
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 SEED = 1
 QUESTIONS = {
@@ -33,7 +33,7 @@ QUESTIONS = {
 }
 
 
-def training_run(data: Path, save_path: Path, steps: int) -> TrainConfig:
+def configuration(data: Path, save_path: Path, steps: int) -> TrainConfig:
     """What `dglke_train` would be told by flags."""
     return TrainConfig(
         graph=GraphConfig(str(data), "families", "raw_udd_hrt", ("train.txt", "valid.txt", "test.txt")),
@@ -85,7 +85,7 @@ def main() -> None:
     print(f"1. A graph of families, made up by datasets/families.py, goes to {data}:", flush=True)
     families.main(["--out", str(data)])
     print(f"\n2. Training ComplEx for {arguments.steps} steps, then ranking the facts that were held out:", flush=True)
-    folder = train(training_run(data, arguments.out / "ckpts", arguments.steps))
+    folder = train(configuration(data, arguments.out / "ckpts", arguments.steps))
     ask(dglke_frugal.load(folder), data)
     say_next(folder)
 

@@ -135,6 +135,6 @@ def _size(own, config: TrainConfig):
         and not (Path(graph.data_path) / graph.dataset).exists()
     ):
         return GraphSize(*KNOWN_SIZES[graph.dataset])  # not downloaded just to be counted
-    from ..training.run_training import graph_size, load
+    from ..training.session import graph_size, load
 
     return graph_size(load(config))

@@ -34,11 +34,11 @@ def main(argv):
         _refuse_ours(own, "--trainer dglke")
         if config.counts_epochs:
             raise InputError("--trainer dglke counts steps; give --max_step, and --eval_interval in steps")
-        from ..adapter.trainer import train
+        from ..adapter.train import train
 
         train(config)
     else:
-        from ..training.trainer import train
+        from ..training.train import train
 
         say_unused_flags(own, config)
         train(config, own.resume if own.resume in (None, AUTO) else Path(own.resume), trackers=reports(own.report))

@@ -95,7 +95,7 @@ def test_help_names_every_flag_without_importing_torch():
 
 
 def test_a_run_on_the_cpu_imports_nothing_that_takes_long():
-    code = ("import sys, dglke_frugal.cli.train, dglke_frugal.training.trainer\n"
+    code = ("import sys, dglke_frugal.cli.train, dglke_frugal.training.train\n"
             "print(sorted({'torch', 'importlib.metadata', 'multiprocessing', 'optuna'} & {*sys.modules}))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

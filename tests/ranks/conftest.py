@@ -22,8 +22,8 @@ from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.batches.subsampling import triple_weights
 from dglke_frugal.training.start_values import STREAMS
 from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.run_training import load
-from dglke_frugal.training.training_run import step_config
+from dglke_frugal.training.session import load
+from dglke_frugal.training.run import step_config
 
 FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma",

@@ -18,10 +18,10 @@ from dglke_frugal.models import find_model
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.columns import column_run
 from dglke_frugal.training.columns.column_config import shard_step
-from dglke_frugal.training.run_training import load
+from dglke_frugal.training.session import load
 from dglke_frugal.training.start_values import STREAMS
 from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.training_run import step_config
+from dglke_frugal.training.run import step_config
 
 BATCH, COEFFICIENT = 60, 1e-4  # of conftest.FLAGS
 

@@ -7,7 +7,7 @@ from ranks.conftest import Ranks, assert_same, in_floats, trained
 
 from dglke_frugal.training.ranker import Ranker
 from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.run_training import load
+from dglke_frugal.training.session import load
 
 STEPS = 30
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"

@@ -18,7 +18,7 @@ from dglke_frugal.config import TrainConfig
 from dglke_frugal.training.loop import TrainingLoop
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.training_run import step_config
+from dglke_frugal.training.run import step_config
 
 STEPS = 200
 FLAGS = ["--dataset", "FB15k", "--hidden_dim", "400", "--batch_size", "256", "--neg_sample_size", "64", "-adv",

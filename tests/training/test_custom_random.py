@@ -14,7 +14,7 @@ from dglke_frugal.cli.train import configuration
 from dglke_frugal.models import find_model
 from dglke_frugal.models.custom_random import random_numbers_of
 from dglke_frugal.training.step.autograd_step import AutogradStep
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 MODULE = '''
 import random

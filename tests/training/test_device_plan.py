@@ -14,7 +14,7 @@ from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
 from dglke_frugal.store.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 SETTINGS = [["--flush", "none"], ["--cache_ratio", 0.05], ["--cache_ratio", 1, "--flush", "p2f"]]
 

@@ -11,7 +11,7 @@ from dglke_frugal.divergence import Diverged
 from dglke_frugal.inference.run import Run
 from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 from dglke_frugal.training.step.native_step import NativeStep
-from dglke_frugal.training.training_run import TrainingRun
+from dglke_frugal.training.run import TrainingRun
 
 MODULE = '''
 import torch

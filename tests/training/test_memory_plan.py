@@ -15,7 +15,7 @@ from dglke_frugal.data import load_graph
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
-from dglke_frugal.training.run_training import graph_size
+from dglke_frugal.training.session import graph_size
 
 ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
 

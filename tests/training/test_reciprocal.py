@@ -16,7 +16,7 @@ from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import EmbeddingModel
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 FLAGS = ["--reciprocal", "--model_name", "ComplEx", "--gamma", 20, "--hidden_dim", 16, "-adv"]
 RELATIONS = 368

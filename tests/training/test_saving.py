@@ -20,7 +20,7 @@ from dglke_frugal.training.final_state import last_state, optimizer_states
 from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 from dglke_frugal.training.folder.run_folder import read_result
 from dglke_frugal.training.ranker import Ranker
-from dglke_frugal.training.training_run import TrainingRun
+from dglke_frugal.training.run import TrainingRun
 
 ENTITY, RELATION = "small_TransE_l2_entity.npy", "small_TransE_l2_relation.npy"
 

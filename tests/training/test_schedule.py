@@ -14,7 +14,7 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.training.learning_rate import LearningRate
 from dglke_frugal.training.step import native_step
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 PLATEAU = ["--valid", "--eval_interval", 20, "--eval_percent", 0.05, "--lr_patience", 1, "--lr_factor", 0.3, "--lr", 2]
 

@@ -9,7 +9,7 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.training.batches.subsampling import subsampling_weights
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 FILES = ["--data_files", "weighted.txt", "valid_weighted.txt", "test_weighted.txt", "--has_edge_importance"]
 LOSSES = {"adversarial": ["-adv"], "pairwise": ["--loss_genre", "Hinge", "-pw"], "softmax": ["--loss_genre", "Softmax"],

@@ -10,9 +10,9 @@ from training.conftest import tables
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.batches.subsampling import triple_weights
-from dglke_frugal.training.run_training import load
+from dglke_frugal.training.session import load
 from dglke_frugal.training.step.step_config import step_config
-from dglke_frugal.training.trainer import train
+from dglke_frugal.training.train import train
 
 FLAGS = {
     "TransE_l2": ["-adv", "-rc", 0.01],

@@ -8,7 +8,7 @@ import pytest
 
 from dglke_frugal.config import DeviceConfig, TrainConfig
 from dglke_frugal.errors import InputError
-from dglke_frugal.training import available_threads, run_training
+from dglke_frugal.training import available_threads, session
 from dglke_frugal.training.available_threads import check_threads
 
 # What a container with a small limit does, also for root: address space for 60 stacks of 1 GiB, and no more.
@@ -60,15 +60,15 @@ def test_the_systems_limits_count(monkeypatch, tmp_path):
     (DeviceConfig(gpu=(0, 0), num_thread=7), 7)])
 def test_ranks_on_gpus_have_their_share_of_the_cores(device, threads, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(run_training.os, "sched_getaffinity", lambda _: range(12))
-    assert run_training.thread_count(TrainConfig(device=device)) == threads
+    monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: range(12))
+    assert session.thread_count(TrainConfig(device=device)) == threads
 
 
 @pytest.mark.parametrize("wanted", ["\u00b2", "", "many", "0", "-3", "1.5", "9" * 5000])
 def test_a_number_of_threads_that_is_none_takes_all_cores(wanted, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", wanted)
-    monkeypatch.setattr(run_training.os, "sched_getaffinity", lambda _: range(12))
-    assert run_training.thread_count(TrainConfig()) == 12
+    monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: range(12))
+    assert session.thread_count(TrainConfig()) == 12
 
 
 @pytest.mark.parametrize("given, said", [

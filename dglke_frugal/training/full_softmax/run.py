@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 
 from ..batches.sampler import SamplerConfig
 from ..step.step_config import step_config
-from ..training_run import TrainingRun
+from ..run import TrainingRun
 from .config import full_softmax_config
 from .queries import Queries, QuerySampler
 

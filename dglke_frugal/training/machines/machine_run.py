@@ -11,7 +11,7 @@ from ...data import KnowledgeGraph
 from ..batches.edge_partition import partition_edges, row_owners
 from ..interrupt import Interrupt
 from ..log.tracker import MakeTracker, Trackers
-from ..training_run import TrainingRun
+from ..run import TrainingRun
 from .group import Machines
 from .machine_ranker import MachineRanker
 from .machine_tables import MachineTables, machine_tables

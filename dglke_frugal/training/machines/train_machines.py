@@ -26,7 +26,7 @@ from ..log.tracker import MakeTracker
 from ..memory.memory_plan import HOST, plan_memory
 from ..overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from ..resume import newest_run, with_seed_of
-from ..run_training import check_saves, graph_size, is_finished, load, thread_count
+from ..session import check_saves, graph_size, is_finished, load, thread_count
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
@@ -36,7 +36,7 @@ OWN_FLAGS = ("data_path", "num_thread", "sampler_threads")  # that may differ be
 
 
 def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers: Sequence[MakeTracker] = ()) -> Path:
-    """As trainer.train, as one of the machines that torchrun has started. Returns the run's folder.
+    """As train.train, as one of the machines that torchrun has started. Returns the run's folder.
 
     resume: the folder of a run, or AUTO.
 

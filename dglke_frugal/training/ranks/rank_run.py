@@ -24,8 +24,8 @@ from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_ru
 from ..interrupt import Interrupt
 from ..log.tracker import MakeTracker, Trackers
 from ..ranker import Ranker
-from ..run_training import open_device
-from ..training_run import TrainingRun
+from ..session import open_device
+from ..run import TrainingRun
 from .process_group import Worker, Rank0, ProcessGroup, RankError
 from .rank_report import RankReport
 from .rank_tables import RankTables, RowTables, attach_tables, host_tables

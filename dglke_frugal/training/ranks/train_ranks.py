@@ -21,7 +21,7 @@ from ...errors import DeviceLost, InputError, shortages_as_input_errors
 from ...resolve import resolve_workers
 from ..log.tracker import MakeTracker
 from ..parallel import slow_processes
-from ..run_training import load, open_device, run_training, thread_count
+from ..session import load, open_device, run_session, thread_count
 from .launch import find_processes
 from .process_group import Worker, RankError
 from .rank_run import DeviceFailure, WorkerRun, Rank0Run, sentence_of
@@ -30,7 +30,7 @@ ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
 
 def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
-    """As trainer.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
+    """As train.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
     Raises SystemExit, after a sentence on stderr, if a rank fails or ends: with code 2 for an InputError of one, as one
     process has, else 1. Raises InputError if the training has diverged.
@@ -47,7 +47,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
             print(f"--parallel {config.device.parallel}: {reasons['parallel']}", flush=True)
         run_class, _ = run_classes(config)
         device = open_device(config)
-        return run_training(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers))
+        return run_session(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
         if DIVERGED in str(error):  # which is no fault of another rank, whichever found it first
             raise InputError(str(error)) from None

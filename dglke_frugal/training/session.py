@@ -25,11 +25,11 @@ from .folder.run_folder import check_flags, create_run_folder, finished_steps, w
 from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
-from .training_run import TrainingRun
+from .run import TrainingRun
 from .unit_rows import normalize_table
 
 
-def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
     """As train, with the run that make_run(config, graph, folder) returns."""
     if not resume:
         return _carry_out(config, None, make_run)

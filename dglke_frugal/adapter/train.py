@@ -26,7 +26,7 @@ from ..score_rule import say_if_two_formulas
 from ..training.available_threads import check_threads, threads_of_run
 from ..training.folder.run_folder import create_run_folder, write_config
 from ..training.tables import entity_flushing, hot_entities
-from ..training.run_training import load, thread_count
+from ..training.session import load, thread_count
 from .embedding import DGLKEAdapter
 from .lookahead import AnnouncingIterator
 

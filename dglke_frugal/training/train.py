@@ -15,8 +15,8 @@ from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
 from .machines.group import several_machines
 from .resume import newest_run, with_seed_of
-from .run_training import open_device, run_training, thread_count
-from .training_run import TrainingRun
+from .session import open_device, run_session, thread_count
+from .run import TrainingRun
 
 
 def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
@@ -52,7 +52,7 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
         config, _ = resolve_workers(config)
         run_class = FullSoftmaxRun if config.batch.against_all else TrainingRun
         make_run = partial(run_class, device=device or open_device(config), trackers=trackers)
-        return run_training(config, resume, make_run)
+        return run_session(config, resume, make_run)
 
 
 def several_ranks(config: TrainConfig) -> bool:

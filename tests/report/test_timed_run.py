@@ -1,4 +1,4 @@
-"""What benchmarks/training_run.py leaves behind."""
+"""What benchmarks/timed_run.py leaves behind."""
 import contextlib
 import os
 import signal
@@ -12,15 +12,15 @@ from benchmarks.run_kernels import ROOT
 # Says the number of the process that trains, which would go on for ever.
 TRAINS = """
 import sys, subprocess
-from benchmarks import training_run
+from benchmarks import timed_run
 
 class Said(subprocess.Popen):
     def __init__(self, *given, **named):
         super().__init__(*given, **named)
         print(self.pid, flush=True)
 
-training_run.subprocess.Popen = Said
-training_run.run(sys.argv[1:], 1, 1e9, 1)
+timed_run.subprocess.Popen = Said
+timed_run.run(sys.argv[1:], 1, 1e9, 1)
 """
 
 
