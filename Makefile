@@ -24,7 +24,7 @@ welcome:
 	    "This installs dglke_frugal into $(VENV) and trains a small model: 4 minutes on two cores, 1.5 GB of disk." \
 	    "CUDA kernels are compiled where a GPU is seen, which takes 3 minutes more.")
 
-# All of them, also after some have failed or could not be built; what is missing is said once more at the end.
+# All of them, also after some have failed or could not be built; what is missing is reported once more at the end.
 test:
 	@$(MAKE) --keep-going test-cpp sanitize-and-install test-python || { csrc/tests/packages.sh; exit 1; }
 

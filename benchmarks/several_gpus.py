@@ -89,10 +89,10 @@ def measure(flags, model, steps, threads, share=1):
     if done.returncode or not rates:
         return {"triples_per_second": None, "reason": done.stdout[-800:]}
     rate = sum(statistics.median(each[1:] or each) for each in rates.values())
-    said = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or
+    log = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or
             "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
-    return {"steps_per_second": rate, "triples_per_second": rate * batch, "said": said, "last_interval": parts[:3],
+    return {"steps_per_second": rate, "triples_per_second": rate * batch, "log": log, "last_interval": parts[:3],
             "stall_share": statistics.mean(stalls) if stalls else None, "seconds": time.perf_counter() - began}
 
 

@@ -82,19 +82,19 @@ def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, p
         began = time.perf_counter()
         training = _Training(command, environment)
         try:
-            intervals, first, said = _watch(training.process, seconds, processes, began)
+            intervals, first, message = _watch(training.process, seconds, processes, began)
         finally:
             training.end()
         if not intervals:
-            raise RuntimeError(f"{' '.join(command)} ended early:\n{said}")
+            raise RuntimeError(f"{' '.join(command)} ended early:\n{message}")
         return Measured(intervals, first, _metrics(Path(folder)))
 
 
 def _watch(process, seconds, processes, began):
     seen: Dict[str, int] = {}
-    intervals, total, first, said = [], 0.0, 0.0, ""
+    intervals, total, first, message = [], 0.0, 0.0, ""
     for line in process.stdout:
-        said = said[-4000:] + line
+        message = message[-4000:] + line
         found = INTERVAL.match(line)
         if not found:
             continue
@@ -107,7 +107,7 @@ def _watch(process, seconds, processes, began):
         total += took / processes
         if total >= seconds and len(intervals) >= 2 * processes:
             break
-    return intervals, first, said
+    return intervals, first, message
 
 
 def _metrics(folder: Path) -> Dict[str, float]:

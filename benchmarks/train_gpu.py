@@ -65,7 +65,7 @@ def recipe(model):
 
 
 def measure(flags, model, options, interval):
-    """One leg: its rate and what its log said, or why there is none."""
+    """One leg: its rate and what its log holds, or why there is none."""
     command = [*flags, *recipe(model), "--seed", "1"]
     try:
         found = run(command, options.threads, options.seconds, interval)
@@ -132,8 +132,9 @@ def main():
 
     def keep(part, name, result):
         report.setdefault(part, {})[name] = result
-        said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
-        print(f"{part} {name:20s} {said}", flush=True)
+        message = (f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"]
+                   else result["reason"].splitlines()[-1])
+        print(f"{part} {name:20s} {message}", flush=True)
         result_file.write(options.json, report)
 
     with tempfile.TemporaryDirectory() as folder:

@@ -112,8 +112,8 @@ def read_together(read: Callable[[str, Any], np.ndarray], **given: Any) -> Tuple
     ids = {what: read(what, items) for what, items in given.items()}
     lengths = {what: len(ids[what]) for what, items in given.items() if not is_single(items)}
     if len(set(lengths.values())) > 1:
-        said = " and ".join(f"{length} for {what}" for what, length in lengths.items())
-        raise InputError(f"lists are taken element by element, but their lengths are {said}; give one length")
+        message = " and ".join(f"{length} for {what}" for what, length in lengths.items())
+        raise InputError(f"lists are taken element by element, but their lengths are {message}; give one length")
     n = next(iter(lengths.values()), 1)
     return not lengths, [np.ascontiguousarray(np.broadcast_to(each, n)) for each in ids.values()]
 
@@ -217,8 +217,8 @@ def _id(what: str, item: Any, id_of: Optional[Callable[[str], int]]) -> int:
         return id_of(str(item))
     number = _index(item)
     if number is None:
-        said, text = ("neither the id nor the name", " or text") if id_of else ("not the id", "")
-        raise InputError(f"{shown(repr(plain(item)))} is {said} of one {_role(what)}; give integers{text}")
+        message, text = ("neither the id nor the name", " or text") if id_of else ("not the id", "")
+        raise InputError(f"{shown(repr(plain(item)))} is {message} of one {_role(what)}; give integers{text}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Errors that end a run, and how any error is said in a line."""
+"""Errors that end a run, and how any error is reported in a line."""
 from __future__ import annotations
 
 import contextlib
@@ -70,9 +70,9 @@ def shortages_as_input_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (said := shortage(error)) is None:
+        if (message := shortage(error)) is None:
             raise
-        raise said from error
+        raise message from error
 
 
 def first_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import sys
 from typing import Iterator
 
 
-def say(line: str) -> None:
+def log(line: str) -> None:
     """Print a line by one write: where output is not buffered (PYTHONUNBUFFERED), print makes two of it, between which
     other processes' lines would come."""
     sys.stdout.write(line + "\n")
@@ -51,7 +51,7 @@ class _Tolerant:
 
 @contextlib.contextmanager
 def tolerant_output() -> Iterator[None]:
-    """While entered, what cannot be printed is lost, said once on stderr, and ends nothing."""
+    """While entered, what cannot be printed is lost, reported once on stderr, and ends nothing."""
     for descriptor in range(3):  # a closed one would become that of the next file which is opened
         try:
             os.fstat(descriptor)

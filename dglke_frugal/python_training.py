@@ -66,7 +66,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
             refuses.
         KeyboardInterrupt: Ctrl-C; a checkpoint has been written, from which `resume` goes on.
     """
-    from .cli.train import reports, say_unused_flags
+    from .cli.train import reports, log_unused_flags
     from .inference.run import Run as LoadedRun
     from .training.log.tracker import CallbackTracker
     from .training.train import train as carry_out
@@ -76,12 +76,12 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     if preset == PREFIX and (resume is not None or config is not None):
         preset = None
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
-    if triples is not None:  # what is wrong with flags is said before triples are written
+    if triples is not None:  # what is wrong with flags is reported before triples are written
         _refuse_other_data(flags)
         named = None if is_auto(preset) else preset  # which goes by the graph
         _configured({**flags, "preset": named, "valid": valid is not False, "test": test is not False})
     own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
-    say_unused_flags(own, configured)
+    log_unused_flags(own, configured)
     try:
         with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(_Log()):
             folder = carry_out(configured, Path(own.resume) if own.resume else None,
@@ -126,9 +126,9 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
 def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
     """The flags that say which data to train on, and whether to rank valid and test."""
     held_out = {"valid": valid, "test": test}
-    said = {name: plain(value) for name, value in held_out.items()
+    message = {name: plain(value) for name, value in held_out.items()
             if value is None or is_single(value) and isinstance(plain(value), bool)}
-    given = {name: value for name, value in held_out.items() if name not in said}
+    given = {name: value for name, value in held_out.items() if name not in message}
     if triples is None:
         if given or split is not None:
             if not given:
@@ -136,7 +136,7 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
             name = next(iter(given))
             raise InputError(f"train(): {name} goes with triples; give triples=..., or {name}=True to rank those of "
                              "the data set")
-        return said
+        return message
     from .data.given_triples import flags_of_triples
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
@@ -144,9 +144,9 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
     found = flags_of_triples(triples, **{"valid": None, "test": None, **given}, split=split, folder=save_path,
                              dataset=None if dataset is None else str(dataset))
     for name in held_out:
-        if said.get(name) is None and any(Path(file).name.startswith(name) for file in found["data_files"]):
-            said[name] = True
-    return {**found, **said}
+        if message.get(name) is None and any(Path(file).name.startswith(name) for file in found["data_files"]):
+            message[name] = True
+    return {**found, **message}
 
 
 def _checked(callbacks: Any) -> List[Callable[..., Optional[bool]]]:
@@ -183,12 +183,12 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
 
 def _as_input_error(parse, arguments):
     """parse(arguments), with what argparse would say and exit for as an InputError."""
-    said = io.StringIO()
+    message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(message):
             return parse(arguments)
     except SystemExit as stopped:
-        sentence = said.getvalue().strip().removeprefix("dglke_train: ") or f"the flags are wrong ({stopped.code})"
+        sentence = message.getvalue().strip().removeprefix("dglke_train: ") or f"the flags are wrong ({stopped.code})"
         raise InputError(f"train(): {sentence.replace('; see --help', '')}") from None
 
 

@@ -26,14 +26,14 @@ def compares_two_formulas(model_name: str, score_rule: str) -> bool:
     return score_rule == "dglke" and has_two_formulas(model_name)
 
 
-def say_if_two_formulas(model_name: str, score_rule: str) -> None:
+def log_if_two_formulas(model_name: str, score_rule: str) -> None:
     """Print one line if ranks will not be comparable with others."""
     if compares_two_formulas(model_name, score_rule):
         print(two_formulas_line(model_name), flush=True)
 
 
 def two_formulas_line(model_name: str, remedy: str = "--score_rule textbook") -> str:
-    """What is said where compares_two_formulas."""
+    """What is reported where compares_two_formulas."""
     return (
         f"score rule dglke: {model_name}'s true triples and corrupted tails have two different formulas, as in DGL-KE; "
         f"the ranks compare the two and are not comparable with others ({remedy} has one)"

@@ -67,7 +67,7 @@ def ask(run, data: Path) -> None:
             print(f"  {found.name:<30}{truth}")
 
 
-def say_next(folder: Path) -> None:
+def log_next(folder: Path) -> None:
     """What to try now, as commands that work from where the user is."""
     print(f"""
 Next, after `. .venv/bin/activate`:
@@ -87,7 +87,7 @@ def main() -> None:
     print(f"\n2. Training ComplEx for {arguments.steps} steps, then ranking the facts that were held out:", flush=True)
     folder = train(configuration(data, arguments.out / "ckpts", arguments.steps))
     ask(dglke_frugal.load(folder), data)
-    say_next(folder)
+    log_next(folder)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from ..data.name_maps import keep_name_maps
 from ..divergence import check_rows
 from ..errors import InputError
 from ..models import built_in_model
-from ..score_rule import say_if_two_formulas
+from ..score_rule import log_if_two_formulas
 from ..training.available_threads import check_threads, threads_of_run
 from ..training.folder.run_folder import create_run_folder, write_config
 from ..training.tables import entity_flushing, hot_entities
@@ -42,7 +42,7 @@ def train(config: TrainConfig) -> None:
     compat.install()
     graph = load(config)
     config = _without_crashes(config, graph)
-    say_if_two_formulas(config.model.model_name, config.model.score_rule)
+    log_if_two_formulas(config.model.model_name, config.model.score_rule)
     folder = create_run_folder(config)
     if not config.run.no_save_emb:
         graph = keep_name_maps(graph, folder, Path(config.graph.data_path))

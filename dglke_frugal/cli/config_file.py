@@ -75,23 +75,23 @@ def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
     if value is None or value == []:
         return []
     if default is False and not isinstance(value, bool):
-        raise InputError(f"{where}: '{key}' is {_said(value)}; write true or false, without quotes")
+        raise InputError(f"{where}: '{key}' is {_named(value)}; write true or false, without quotes")
     if isinstance(default, bool) and not isinstance(value, list):
         return [f"--{key}={value}"]
     takes_list = key in OPTIONS and OPTIONS[key].many
     if isinstance(value, list) and not takes_list:
-        raise InputError(f"{where}: '{key}' is {_said(value)}; it takes one value, so write it without brackets")
+        raise InputError(f"{where}: '{key}' is {_named(value)}; it takes one value, so write it without brackets")
     values = value if isinstance(value, list) else [value]
     for item in values:
         if isinstance(item, (Mapping, list, set, bool)) or item is None:
             kind = "must be a value or a list of values" if takes_list else "must be a value"
             raise InputError(
-                f"{where}: '{key}' is {_said(item)}; it {kind} (text that looks like another kind needs quotes)"
+                f"{where}: '{key}' is {_named(item)}; it {kind} (text that looks like another kind needs quotes)"
             )
         if isinstance(item, str) and "\0" in item:
             raise InputError(f"{where}: '{key}' has a NUL character; remove it")
     return [f"--{key}", *map(str, values)] if isinstance(value, list) else [f"--{key}={value}"]
 
 
-def _said(value: Any) -> str:
+def _named(value: Any) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(repr(value))

@@ -115,12 +115,12 @@ def _text(facts):
 
 def _extra_line(extra, found):
     if not found["missing"]:
-        said = "installed"
+        message = "installed"
     elif found["install"] is None:
-        said = "not installed: its packages have no release for this Python"
+        message = "not installed: its packages have no release for this Python"
     else:
-        said = f"not installed: {found['install']}"
-    return f"{'extra':<14}{extra} ({found['for']}): {said}"
+        message = f"not installed: {found['install']}"
+    return f"{'extra':<14}{extra} ({found['for']}): {message}"
 
 
 def _huge_page_line(whose, granted):

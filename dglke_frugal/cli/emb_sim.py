@@ -7,7 +7,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import check_output
 from .errors import reports_input_errors
-from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
+from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, log_saved
 
 _FORMATS = ("l_r", "l_*", "*_r", "*")
 
@@ -55,7 +55,7 @@ def main(argv):
     if options.raw_data and not (own.model_path or options.mfile):
         raise InputError("--raw_data needs --mfile, the file with an id and a name per line, or --model_path")
     _search(options, own)
-    say_saved(options.output)
+    log_saved(options.output)
 
 
 def _table_and_names(options, own):

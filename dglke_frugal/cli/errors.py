@@ -42,11 +42,11 @@ def reports_input_errors(command):
             sys.stderr.write("stopped\n")
             raise SystemExit(130) from None
         except Exception as error:
-            said = _input_error(error)
-            if said is None:
+            message = _input_error(error)
+            if message is None:
                 raise
             program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
-            sys.stderr.write(f"{program}: {said}\n")
+            sys.stderr.write(f"{program}: {message}\n")
             raise SystemExit(2) from None
 
     return main

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import InputError, shown
 from ..files import check_output, replace_file
-from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_dglke_run, score_rule_of_run
+from ..score_rule import SCORE_RULES, log_if_two_formulas, score_rule_of_dglke_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
 
@@ -117,7 +117,7 @@ def main(argv):
                     f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out"
                 )
         model_name = getattr(dglke_flags().parse_known_args(rest)[0], "model_name", _DEFAULTS["model_name"])
-        say_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
+        log_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
         compat.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))
@@ -147,7 +147,7 @@ def main(argv):
         config=settings,
         score_rule=own.score_rule or settings["score_rule"],
     )
-    say_if_two_formulas(model.name, model.score_rule)
+    log_if_two_formulas(model.name, model.score_rule)
     ranks_lists = own.ogb or 0 < given["neg_sample_size_eval"] < len(model.entity)
     if not ranks_lists:  # which are ranked on the CPU
         model = on_device(model, given["gpu"])
@@ -231,7 +231,7 @@ def _run_ogb(model, graph, own):
 
 def _run(model, graph, own, given, warm):
     from ..evaluation import KnownTriples, Protocol, evaluate, share_of
-    from ..training.overview import held_out_facts, held_out_lines
+    from ..training.messages import held_out_facts, held_out_lines
 
     protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)

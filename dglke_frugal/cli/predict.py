@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InputError
 from ..files import check_output
 from .errors import reports_input_errors
-from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
+from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, log_saved
 
 _FORMATS = ("h_r_t", "h_r_*", "h_*_t", "*_r_t", "h_*_*", "*_r_*", "*_*_t")
 
@@ -63,7 +63,7 @@ def main(argv):
     if options.score_func not in ("none", "logsigmoid"):
         raise InputError(f"--score_func is {options.score_func}; choose none or logsigmoid")
     _predict(options, own)
-    say_saved(options.output)
+    log_saved(options.output)
 
 
 def _predict(options, own):

@@ -35,7 +35,7 @@ def main(argv):
     parser.add_argument("--delimiter", default="\t", help="what separates the columns (TAB)")
     parser.add_argument("--has_edge_importance", action="store_true", help="the fourth column is the edge's weight")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other triples (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="also write what is said as JSON")
+    parser.add_argument("--json", metavar="FILE", help="also write what is reported as JSON")
     options = parser.parse_args(argv)
     out = options.out or options.file.parent / _name(options.file)
     if options.seed < 0:

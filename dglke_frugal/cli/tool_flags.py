@@ -56,7 +56,7 @@ def check_lists(options: argparse.Namespace, formats: Sequence[str]) -> None:
         raise InputError(f"--format {options.format} needs {needed} lists in --data_files, but {given} are given")
 
 
-def say_saved(output: str) -> None:
+def log_saved(output: str) -> None:
     """DGL-KE's last lines; on standard error where standard output is the result."""
     messages = sys.stderr if is_standard_output(output) else sys.stdout
     print(f"Inference Done\nThe result is saved in {output}", file=messages)

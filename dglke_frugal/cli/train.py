@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..output import tolerant_output
 from ..presets.auto import DEFAULT_MODEL, PREFIX, Situation, auto_flags, auto_model, is_auto
 from ..presets.catalogue import find_preset
-from ..score_rule import say_if_two_formulas, score_rule_of_run
+from ..score_rule import log_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
 from .flag_help import help_lines
@@ -40,7 +40,7 @@ def main(argv):
     else:
         from ..training.train import train
 
-        say_unused_flags(own, config)
+        log_unused_flags(own, config)
         train(config, own.resume if own.resume in (None, AUTO) else Path(own.resume), trackers=reports(own.report))
 
 
@@ -103,7 +103,7 @@ def _find_data(own, asked):
     vars(own).update({**found, **({"dataset": own.dataset} if named else {})})
 
 
-def say_unused_flags(own, config):
+def log_unused_flags(own, config):
     """Print a line for each flag that has no effect in the run, in the first of torchrun's processes."""
     from ..training.available_threads import torchrun_number
 
@@ -193,7 +193,7 @@ def _vanilla(own, argv, score_rule):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")
     model_name = flags.dglke_flags().parse_known_args(argv)[0].model_name
-    say_if_two_formulas(model_name, score_rule_of_run(model_name, score_rule, dglke_loop=True))
+    log_if_two_formulas(model_name, score_rule_of_run(model_name, score_rule, dglke_loop=True))
     compat.run("train", argv, seed=own.seed)
 
 

@@ -71,10 +71,10 @@ class Fingerprint:
         then = {name: value for name, value in earlier.to_dict().items() if value is not None}
         now = {name: value for name, value in self.to_dict().items() if value is not None}
         changed = [name for name, value in now.items() if then.get(name, value) != value]
-        said = [f"{then[name]:,} {what} then and {now[name]:,} now"
+        message = [f"{then[name]:,} {what} then and {now[name]:,} now"
                 for name, what in (("entities", "entities"), ("relations", "relations"),
                                    ("training_triples", "training triples")) if name in changed]
-        return ", ".join(said or [words for name, words in _OTHER.items() if name in changed])
+        return ", ".join(message or [words for name, words in _OTHER.items() if name in changed])
 
 
 def file_checksum(path: Path) -> int:

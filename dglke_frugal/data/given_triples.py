@@ -159,8 +159,8 @@ def _read(split: str, given: Any, roles: Mapping[str, _Role]) -> Triples:
     try:
         return Triples(*read_triples(given, read))
     except InputError as error:
-        said = str(error)
-        raise InputError(said if said.startswith((split, "the ")) else f"{split}: {said}") from None
+        message = str(error)
+        raise InputError(message if message.startswith((split, "the ")) else f"{split}: {message}") from None
 
 
 def _divided(triples: Triples, shares: Any) -> Dict[str, Triples]:

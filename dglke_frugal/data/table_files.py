@@ -76,8 +76,8 @@ def name_bytes(where: str, role: str, name: object) -> bytes:
     if not isinstance(name, str):
         missing = type(name).__name__ in ("NoneType", "NAType", "NaTType") or isinstance(
             name, (float, np.floating)) and np.isnan(name)
-        said = "is missing" if missing else f"is {shown(repr(name))}, which is neither text nor an integer"
-        raise InputError(f"{where}: the {role} {said}; correct the row or leave it out")
+        message = "is missing" if missing else f"is {shown(repr(name))}, which is neither text nor an integer"
+        raise InputError(f"{where}: the {role} {message}; correct the row or leave it out")
     if not name:
         raise InputError(f"{where}: the {role} has no name; write one, or leave the row out")
     if any(mark in name for mark in "\t\n\r\0"):

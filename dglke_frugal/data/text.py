@@ -181,7 +181,7 @@ def with_header(path: Path, lines: LineFormat) -> LineFormat:
     with unpacked(open_input(path)) as file:
         try:
             first = file.read(1000).partition(b"\n")[0].decode("utf-8", "replace")
-        except OSError:  # which is said when the file is read
+        except OSError:  # which is reported when the file is read
             return lines
     cells = [cell.strip() for cell in first.strip().split(lines.delimiter)]
     order = header_order(cells)

@@ -264,7 +264,7 @@ class Table:
             if not self._is_next(request):
                 raise RuntimeError(OTHER_IDS)
             request = head
-            request.lookup  # an id outside the table is said before anything changes
+            request.lookup  # an id outside the table is reported before anything changes
             if not self._announced:
                 self._announce(head)
             self._pending.popleft()

@@ -36,10 +36,10 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self):
-        for name, said, least in (("count", "the number of candidates (--neg_sample_size_eval)", 1),
+        for name, message, least in (("count", "the number of candidates (--neg_sample_size_eval)", 1),
                                   ("group", "the number of triples that share them (--batch_size_eval)", 1),
                                   ("seed", "the seed of candidates", 0)):
-            object.__setattr__(self, name, integer(said, getattr(self, name), least))
+            object.__setattr__(self, name, integer(message, getattr(self, name), least))
         switch("by_degree of Sampling", self.by_degree)
 
     @property

@@ -40,7 +40,7 @@ def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> Embeddin
     """The model as the GPU ranks it, or the model itself for the CPU (-1).
 
     The entity table goes to the device if it fits there, and stays in host memory otherwise. On a device that is full,
-    as with a large cache during training, the CPU ranks, which is said.
+    as with a large cache during training, the CPU ranks, which is reported.
     """
     device = torch_device(gpu)
     if device is None:

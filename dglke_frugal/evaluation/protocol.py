@@ -59,12 +59,12 @@ class Protocol:
             )
         return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
-    def among(self, entities: int, say: Callable[[str], None] = lambda line: None) -> "Protocol":
-        """The protocol on a model of so many entities: samples of as many or more are all entities, each once. `say` is
+    def among(self, entities: int, log: Callable[[str], None] = lambda line: None) -> "Protocol":
+        """The protocol on a model of so many entities: samples of as many or more are all entities, each once. `log` is
         told of that."""
         if self.sampling is None or self.sampling.count < entities:
             return self
-        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked "
+        log(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked "
             "against all of them")
         return replace(self, sampling=None)
 

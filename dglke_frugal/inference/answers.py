@@ -90,8 +90,8 @@ class Answers(_Frame):
         return Scored(found, str(found) if self._names is None else self._names[found], float(self.scores[place]))
 
     def __repr__(self) -> str:
-        said = [f"{answer.name!r} {answer.score:.4g}" for answer in self[:_SHOWN]]
-        return f"Answers({', '.join(said)}{', ...' if len(self) > _SHOWN else ''}; {len(self)} in all)"
+        message = [f"{answer.name!r} {answer.score:.4g}" for answer in self[:_SHOWN]]
+        return f"Answers({', '.join(message)}{', ...' if len(self) > _SHOWN else ''}; {len(self)} in all)"
 
     def __str__(self) -> str:
         return "\n".join(f"{answer.score:12.6g}  {answer.name}" for answer in self) or "no answers"
@@ -124,8 +124,8 @@ class AnswerLists(_Frame):
         return self._answers[place]
 
     def __repr__(self) -> str:
-        said = [repr(answers) for answers in self._answers[:_SHOWN]]
-        return f"AnswerLists({', '.join(said)}{', ...' if len(self) > _SHOWN else ''}; {len(self)} questions)"
+        message = [repr(answers) for answers in self._answers[:_SHOWN]]
+        return f"AnswerLists({', '.join(message)}{', ...' if len(self) > _SHOWN else ''}; {len(self)} questions)"
 
     def __str__(self) -> str:
         return "\n".join(f"question {i}:\n{answers}" for i, answers in enumerate(self._answers)) or "no questions"

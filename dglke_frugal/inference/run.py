@@ -375,17 +375,17 @@ class Run:
         """One line on the training and its result."""
         result = read_result(self.folder) or {}
         config = self.config
-        said = f"{config['model_name']} on {config['dataset']}"
+        message = f"{config['model_name']} on {config['dataset']}"
         if result:
-            said += (f": {result['steps']:,} steps ({result.get('epochs') or 0:.1f} epochs) in "
+            message += (f": {result['steps']:,} steps ({result.get('epochs') or 0:.1f} epochs) in "
                      f"{result['seconds']['training']:.1f} s{', stopped early' * bool(result.get('stopped_early'))}")
         for split in ("test", "best_validation"):
             if result.get(split) and result[split].get("MRR") is not None:
                 near = " (near chance)" * bool((result.get("chance") or {}).get("near"))
-                said += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}, " \
+                message += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}, " \
                         f"HITS@10 {result[split]['HITS@10']:.4f}"
                 break
-        return f"{said}; {self.folder}"
+        return f"{message}; {self.folder}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.summary())}</p><p>{escape(str(self.model)[1:-1])}</p>"

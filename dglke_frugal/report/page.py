@@ -67,11 +67,11 @@ def _scripts(found: Sequence[Chart]) -> str:
 
 
 def _subtitle(runs: Sequence[RunLog]) -> str:
-    said = {
+    message = {
         "{} on {}, dim {}".format(*(run.flags.get(name, "?") for name in ("model_name", "dataset", "hidden_dim")))
         for run in runs
     }
-    return "; ".join(sorted(said))
+    return "; ".join(sorted(message))
 
 
 def _chart_figure(chart: Chart) -> str:
@@ -87,13 +87,13 @@ def _map_section(found: Optional[EntityMap], name: str) -> str:
     shown = len(found.maps[0].points)
     drawn = f"{shown:,} of {found.entities:,} entities, drawn at random,"
     which = drawn if shown < found.entities else f"All {shown:,} entities"
-    said = (
+    message = (
         f"{which} on the two axes along which they differ most: {shares[0]} and {shares[1]} "
         "of the variance. Point at one for its name."
     )
     missing = "" if len(found.maps) > 1 else " The graph is not where it was, so they have one colour."
     figures = "".join(map(_map_figure, found.maps))
-    return section("Entities", name, f'<div class="grid2">{figures}</div>', said + missing)
+    return section("Entities", name, f'<div class="grid2">{figures}</div>', message + missing)
 
 
 def _map_figure(coloured: ColouredMap) -> str:

@@ -33,8 +33,8 @@ def predictions_section(trained: Trained, name: str) -> str:
         others = _tails(graph, head, relation) - {tail}
         answers = []
         for answer in _best(run.model, head, relation, others, graph.n_entities):
-            kind, said = ("held", "the right answer") if answer == tail else ("", "not in the graph")
-            answers.append(f'<span class="answer {kind}" title="{said}">{escape(trained.entity(answer))}</span>')
+            kind, message = ("held", "the right answer") if answer == tail else ("", "not in the graph")
+            answers.append(f'<span class="answer {kind}" title="{message}">{escape(trained.entity(answer))}</span>')
         question = f"{escape(trained.entity(head))} &mdash; {escape(short_label(trained.relation(relation)))}"
         lines.append(f"<tr><td>{question}</td><td>{escape(trained.entity(tail))}</td><td>{' '.join(answers)}</td></tr>")
     which = (f"{EXAMPLES} test triples drawn at random" if len(graph.test) > EXAMPLES else "The test triples")

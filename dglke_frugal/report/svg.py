@@ -78,10 +78,10 @@ def line_chart(chart: Chart) -> str:
         )
         if len(curve.points) <= FEW_POINTS:
             for x, y in curve.points:
-                said = f"{curve.label}: {number_text(y * scale, chart.percent)} after {x:,.0f} steps"
+                message = f"{curve.label}: {number_text(y * scale, chart.percent)} after {x:,.0f} steps"
                 parts.append(
                     f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="2.6" fill="{curve.colour}">'
-                    f"<title>{escape(said)}</title></circle>"
+                    f"<title>{escape(message)}</title></circle>"
                 )
     return "".join([*parts, "</svg>"])
 

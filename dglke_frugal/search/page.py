@@ -27,7 +27,7 @@ def make_page(title: str, space: Space, tried: Sequence[Tried], metric: str = "M
     style = resources.files(html.__package__).joinpath("page.css").read_text(encoding="utf-8")
     shown = [each for each in tried if each.value is not None and each.failed is None]
     best = shown[0] if shown else None
-    said = "no trial has had a validation so far" if best is None else (
+    message = "no trial has had a validation so far" if best is None else (
         f"{len(tried)} trials; the best is trial {best.number} with a validation {best.metric} of {best.value:.4f}: "
         f"{', '.join(listed(best.params))}")
     parts = [
@@ -35,7 +35,7 @@ def make_page(title: str, space: Space, tried: Sequence[Tried], metric: str = "M
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)} - dglke_frugal search</title><style>{style}</style></head><body><main>",
-        f"<h1>Search: {escape(title)}</h1>{html.paragraph(escape(said))}",
+        f"<h1>Search: {escape(title)}</h1>{html.paragraph(escape(message))}",
     ]
     if plots:
         parts += [html.section(name, "", text) for name, text in plots]
@@ -90,9 +90,9 @@ def _chart(points: Sequence[Tuple[float, Tried]], log: bool, labels: Sequence[st
                      f"{escape(str(label))}</text>")
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM}"/>')
     for x, (_, each) in zip(xs, points):
-        said = f"trial {each.number}: {each.value:.4f}; {', '.join(listed(each.params))}"
+        message = f"trial {each.number}: {each.value:.4f}; {', '.join(listed(each.params))}"
         parts.append(f'<circle cx="{place_x(x):.1f}" cy="{place_y(each.value):.1f}" r="3.4" fill-opacity="0.75" '
-                     f'fill="{_COLOUR.get(each.state, COLOURS[6])}"><title>{escape(said)}</title></circle>')
+                     f'fill="{_COLOUR.get(each.state, COLOURS[6])}"><title>{escape(message)}</title></circle>')
     return "".join([*parts, "</svg>"])
 
 

@@ -61,9 +61,10 @@ class SearchConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "out", path("--out", self.out))
-        for name, said, least, most in (("trials", "--trials", 1, 2**63 - 1), ("parallel", "--parallel", 1, 2**63 - 1),
+        for name, message, least, most in (("trials", "--trials", 1, 2**63 - 1),
+                                           ("parallel", "--parallel", 1, 2**63 - 1),
                                         ("seed", "--search_seed", 0, 2**32 - 1)):
-            object.__setattr__(self, name, integer(said, getattr(self, name), least, most))
+            object.__setattr__(self, name, integer(message, getattr(self, name), least, most))
         switch("prune", self.prune)
         seconds = self.seconds
         if seconds is not None and not (isinstance(seconds, (int, float, np.number)) and 0 < seconds < math.inf):
@@ -173,19 +174,20 @@ class _Search:
         failed = str(Diverged(f"the {self._config.metric} of a validation is not a number")) if diverged else (
             process.why_failed() if state == "failed" else None)
         del self._running[number]
-        self._say(self._study.end(trial, state, process.validations, seconds, failed))
+        self._log(self._study.end(trial, state, process.validations, seconds, failed))
         write_results(self._config.out, self._space, self._study)
         tried = self._study.tried.values()
         if len(tried) >= MOST_FAILURES and all(each.failed for each in tried):
             raise InputError(f"all {len(tried)} trials failed, the last one so: {failed or next(iter(tried)).failed}")
 
-    def _say(self, tried: Tried) -> None:
+    def _log(self, tried: Tried) -> None:
         best, ended = self._study.best, len(self._study.tried)
-        said = f"{tried.metric} {tried.value:.4f} at step {tried.step}" if tried.value is not None else "no validation"
+        message = (f"{tried.metric} {tried.value:.4f} at step {tried.step}" if tried.value is not None
+                   else "no validation")
         if tried.state == "pruned":
-            said += ", pruned"
+            message += ", pruned"
         if tried.failed:
-            said = f"failed: {tried.failed}"
+            message = f"failed: {tried.failed}"
         leads = f"; best {best.value:.4f} (trial {best.number})" if best else ""
-        print(f"trial {tried.number} ({ended} of {self._config.trials}): {said} in {tried.seconds:.0f} s: "
+        print(f"trial {tried.number} ({ended} of {self._config.trials}): {message} in {tried.seconds:.0f} s: "
               f"{', '.join(listed(tried.params))}{leads}", flush=True)

@@ -243,7 +243,7 @@ def _checked(path: str, content: Any, lines: Mapping[Tuple, int]) -> Space:
 
     def read(holder: Mapping, *way: str) -> Variant:
         flags, full = (flags_in(holder, part, *way) for part in ("flags", "full"))
-        domains = {name: _domain(value, lambda said, name=name: wrong(f"'{name}' {said}", *way, "search", name))
+        domains = {name: _domain(value, lambda message, name=name: wrong(f"'{name}' {message}", *way, "search", name))
                    for name, value in flags_in(holder, "search", *way).items()}
         return Variant(flags, domains, full)
 

@@ -199,5 +199,6 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
     changed = next(filter(None, (chosen, *([name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
                                            for one, other in flags))), [])
     changed = [f"--{'search_seed' if name == 'seed' else name}" for name in changed]
-    said = f" ({shown(', '.join(changed))})" if changed else ""
-    raise InputError(f"{folder} has a search of another space, or with other flags{said}; give those, or another --out")
+    message = f" ({shown(', '.join(changed))})" if changed else ""
+    raise InputError(f"{folder} has a search of another space, or with other flags{message}; give those, or another "
+                     "--out")

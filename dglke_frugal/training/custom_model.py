@@ -30,7 +30,7 @@ def make_custom_model(config: TrainConfig) -> TorchModel:
     return model
 
 
-def say_if_other_threads(before: Optional[int]) -> None:
+def log_if_other_threads(before: Optional[int]) -> None:
     """Print one line if earlier steps of a run had another number of threads (None: no steps of torch on the CPU), for
     torch's sums then differ in their last bits."""
     if before not in (None, torch.get_num_threads()):

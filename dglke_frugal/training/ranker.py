@@ -31,11 +31,11 @@ class Ranker:
         """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well. custom_model: the
         models.TorchModel that is trained, if it is a custom one."""
         self._config, self._graph, self._custom_model = config, graph, custom_model
-        self._remarks: List[str] = []  # to be said with the first ranking
+        self._remarks: List[str] = []  # to be printed with the first ranking
         gpu = device is not None and device.torch_device.type == "cuda"
         self._gpu: int = device.torch_device.index if gpu else -1
         asked = Protocol.from_flags(vars(config.evaluation), seed=config.run.seed)
-        self._protocol = asked.among(graph.n_entities, say=self._remarks.append)
+        self._protocol = asked.among(graph.n_entities, log=self._remarks.append)
         self._known: Optional[KnownTriples] = None  # indexed when first needed
 
     def rank(self, mode: str, triples: Triples, tables: Tables) -> Metrics:

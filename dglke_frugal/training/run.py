@@ -35,7 +35,7 @@ from .learning_rate import LearningRate
 from .log.report import Report
 from .log.tracker import MakeTracker, make_tracker
 from .loop import TrainingLoop
-from .overview import chance_line
+from .messages import chance_line
 from .ranker import Ranker
 from .step.make_step import make_step
 from .step.step_config import step_config
@@ -82,7 +82,7 @@ class TrainingRun:
         self.summary: Dict[str, Any] = {"stopped_early": False, "validation": None, "test": None}
         self.tables = self._make_tables()
         self.sampler = self._make_sampler()
-        self._say_batch_size()
+        self._log_batch_size()
         self.custom_model = self._make_custom_model()
         self.step = self._make_step()
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
@@ -127,7 +127,7 @@ class TrainingRun:
         self.checkpoints.close()
         self.tables.close()
 
-    def _say_batch_size(self):
+    def _log_batch_size(self):
         batch, used = self.config.batch, self.sampler.batch_size
         wanted, negatives = batch.batch_size, batch.neg_sample_size
         if used > wanted:
@@ -168,9 +168,9 @@ class TrainingRun:
             self.checkpoints.mark_best(checkpoint.step)  # which a kill may have left out
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
         if self.custom_model is not None:
-            from .custom_model import say_if_other_threads
+            from .custom_model import log_if_other_threads
 
-            say_if_other_threads(state["torch_threads"])
+            log_if_other_threads(state["torch_threads"])
 
     def _forget_a_best_of_another_kind(self) -> None:
         """Of ranks that cannot be compared with those of the validations to come."""

@@ -18,13 +18,13 @@ from ..errors import InputError
 from ..files import finish_replacing, is_being_replaced
 from ..resolve import resolve
 from ..saved_tables import SavedTables
-from ..score_rule import say_if_two_formulas
+from ..score_rule import log_if_two_formulas
 from .epochs import in_steps
 from .final_state import last_state
 from .folder.run_folder import check_flags, create_run_folder, finished_steps, write_flags
 from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize
-from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
+from .messages import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .run import TrainingRun
 from .unit_rows import normalize_table
 
@@ -72,7 +72,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     for line in plan.log_lines():
         print(line, flush=True)
     folder = resume or create_run_folder(config)
-    say_if_two_formulas(config.model.model_name, config.model.score_rule)
+    log_if_two_formulas(config.model.model_name, config.model.score_rule)
     with contextlib.ExitStack() as stack:
         if not resume:
             stack.enter_context(alone(folder))
@@ -126,7 +126,7 @@ def open_device(config: TrainConfig, rank: int = 0):
 
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
-    """Whether the run has nothing left to do, which is then said. InputError if it is asked for more and cannot."""
+    """Whether the run has nothing left to do, which is then reported. InputError if it is asked for more and cannot."""
     finished = finished_steps(folder)
     if finished is None:
         return False

@@ -62,7 +62,7 @@ class WarmStart:
     def fill(self, tables: Tables, graph: KnowledgeGraph, custom_model=None) -> Dict[str, Any]:
         """Copy the rows that both have, over start values, and the state of a custom model.
 
-        Returns what is said of it in result.json.
+        Returns what is reported of it in result.json.
 
         Raises InputError if the graph has no names, or none of its entities is in the other run.
         """
@@ -86,7 +86,7 @@ class WarmStart:
                 _copy(self._states[name], arrays[f"{name}_state"], places)
         if self._run.model.scorer is not None:
             custom_model.load_state_dict(self._run.model.scorer.state_dict())
-        said = {"folder": str(self._folder), "entities": counts["entity"], "relations": counts["relation"],
+        message = {"folder": str(self._folder), "entities": counts["entity"], "relations": counts["relation"],
                 "optimizer_states": self._states is not None}
         states = "with" if self._states is not None else "without"
         print(f"from {self._folder}: the rows of {counts['entity']:,} of {graph.n_entities:,} entities and "
@@ -95,7 +95,7 @@ class WarmStart:
         if self._states is None:
             print("without optimizer states the first steps move these rows as far as new ones; a smaller --lr keeps "
                   "more of them")
-        return said
+        return message
 
     def _places(self, what: str, names) -> np.ndarray:
         """For each row of the other run its row here, -1 for none."""

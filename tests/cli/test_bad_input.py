@@ -180,8 +180,8 @@ def test_dglkes_own_loop_ignores_no_flag_that_changes_numbers(loop, flag, tmp_pa
               *flag.split()])
     error = capsys.readouterr().err.strip()
     assert stopped.value.code == 2 and len(error.splitlines()) == 1
-    said = flag.split()[0] if flag.startswith("--partition") else flag
-    assert f"{said} cannot be used with {loop}; leave one of the two out" in error
+    messages = flag.split()[0] if flag.startswith("--partition") else flag
+    assert f"{messages} cannot be used with {loop}; leave one of the two out" in error
     assert not (tmp_path / "runs").exists()
 
 

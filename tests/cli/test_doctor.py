@@ -41,31 +41,31 @@ def test_the_same_for_programs(capsys):
     assert os.path.isabs(facts["commands"]["dglke_train"]["path"] or "/")
 
 
-@pytest.mark.parametrize("nvcc, said", [("/opt/cuda/bin/nvcc", "nvcc is there (/opt/cuda/bin/nvcc)"),
+@pytest.mark.parametrize("nvcc, messages", [("/opt/cuda/bin/nvcc", "nvcc is there (/opt/cuda/bin/nvcc)"),
                                         (None, "there is none on PATH or in /usr/local/cuda/bin")])
-def test_a_build_without_cuda_says_where_nvcc_is(monkeypatch, capsys, nvcc, said):
+def test_a_build_without_cuda_says_where_nvcc_is(monkeypatch, capsys, nvcc, messages):
     """It was built so by choice, or before nvcc was there."""
     monkeypatch.setattr(_native, "has_cuda", False)
     monkeypatch.setattr(doctor.shutil, "which", lambda name, path=None: nvcc if name == "nvcc" else None)
     doctor.main([])
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("GPUs"))
-    assert "this build has no CUDA kernels" in line and said in line and "was not found" not in line
+    assert "this build has no CUDA kernels" in line and messages in line and "was not found" not in line
 
 
-@pytest.mark.parametrize("private, shared, said", [
+@pytest.mark.parametrize("private, shared, messages", [
     ("always [madvise] never", "always within_size [advise] never deny force", {"one process": True, "several": True}),
     ("always madvise [never]", "always within_size advise [never] deny force", {"one process": False, "several": False}),
     ("[always] madvise never", None, {"one process": True, "several": None}),
 ])
-def test_huge_pages_are_those_that_the_system_grants(private, shared, said, tmp_path, monkeypatch, capsys):
+def test_huge_pages_are_those_that_the_system_grants(private, shared, messages, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(doctor, "HUGE_PAGES", tmp_path)
     (tmp_path / "enabled").write_text(private + "\n")
     if shared:
         (tmp_path / "shmem_enabled").write_text(shared + "\n")
-    assert doctor.diagnose()["huge_pages"] == said
+    assert doctor.diagnose()["huge_pages"] == messages
     doctor.main([])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("huge pages")]
-    assert len(lines) == sum(granted is not None for granted in said.values())
-    assert [line.endswith("yes") for line in lines] == [granted for granted in said.values() if granted is not None]
-    if said["several"] is False:
+    assert len(lines) == sum(granted is not None for granted in messages.values())
+    assert [line.endswith("yes") for line in lines] == [granted for granted in messages.values() if granted is not None]
+    if messages["several"] is False:
         assert f"echo advise > {tmp_path / 'shmem_enabled'}" in lines[1]

@@ -119,8 +119,8 @@ def test_help_all_explains_every_flag_in_one_line():
 
 @pytest.mark.parametrize("name", flags.EVERY)
 def test_the_help_of_a_flag_is_a_line_of_at_most_100_characters(name):
-    said = described(flags.EVERY[name])
-    assert 10 <= len(said) <= 100 and "\n" not in said
+    messages = described(flags.EVERY[name])
+    assert 10 <= len(messages) <= 100 and "\n" not in messages
 
 
 @pytest.mark.parametrize("name", ["mix_cpu_gpu", "async_update", "force_sync_interval"])

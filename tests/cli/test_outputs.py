@@ -118,7 +118,7 @@ def test_no_file_comes_to_be_that_a_run_takes_for_its_own(tmp_path, name):
     check_output(tmp_path / "elsewhere" / name, b"x")
 
 
-def test_what_is_said_of_a_split_does_not_take_the_place_of_a_part(trained, capsys):
+def test_what_is_reported_of_a_split_does_not_take_the_place_of_a_part(trained, capsys):
     error = refused(capsys, split.main, ["data/train.txt", "--out", "parts", "--json", "parts/train.tsv"])
     assert "parts/train.tsv is there already" in error
     assert (trained / "parts" / "train.tsv").read_text().startswith("e0\t")

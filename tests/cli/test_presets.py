@@ -15,7 +15,7 @@ from dglke_frugal.cli.train import configuration
 from dglke_frugal.config import DeviceConfig, GraphConfig, LossConfig, ModelConfig, StoreConfig, TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.catalogue import EXPECTED, best_preset, find_preset, presets
-from dglke_frugal.training.overview import chance_line, start_lines
+from dglke_frugal.training.messages import chance_line, start_lines
 
 
 def test_every_file_is_a_preset_and_all_that_is_expected_is_one():
@@ -54,8 +54,8 @@ def test_names_of_data_sets_are_understood(name):
 def test_a_wrong_name_is_answered_with_the_nearest(name, says, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["train", "--preset", name])
-    said = capsys.readouterr().err
-    assert stopped.value.code == 2 and says in said and len(said.splitlines()) == 1
+    messages = capsys.readouterr().err
+    assert stopped.value.code == 2 and says in messages and len(messages.splitlines()) == 1
 
 
 @pytest.mark.parametrize("other", [["--config", "x.yaml"], ["--resume", "x"], ["--backend", "vanilla"]])
@@ -157,7 +157,7 @@ def test_who_trains_another_graph_on_bare_defaults_is_told_of_auto_in_one_line(g
 
 def test_the_rules_of_auto_are_printed(capsys):
     main(["presets", "auto"])
-    said = capsys.readouterr().out
-    assert "softmax over all entities, ComplEx:\n    regularizer n3" in said
+    messages = capsys.readouterr().out
+    assert "softmax over all entities, ComplEx:\n    regularizer n3" in messages
     main(["presets", "auto/RotatE", "--json"])
     assert {"when", "flags", "why"} == set(json.loads(capsys.readouterr().out)[0])

@@ -51,18 +51,18 @@ def test_the_rule_of_a_new_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "flags, said",
+    "flags, messages",
     [
         (["--trainer", "dglke", "--score_rule", "textbook"], "DGL-KE's own loop"),
         (["--backend", "vanilla", "--score_rule", "textbook"], "DGL-KE's own loop"),
         (["--score_rule", "paper"], "paper"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(train, capsys, flags, said):
+def test_what_cannot_be_is_a_sentence(train, capsys, flags, messages):
     with pytest.raises(SystemExit) as stopped:
         train(*flags)
     captured = capsys.readouterr()
-    assert stopped.value.code == 2 and said in captured.err and len(captured.err.splitlines()) == 1
+    assert stopped.value.code == 2 and messages in captured.err and len(captured.err.splitlines()) == 1
 
 
 def test_the_run_says_and_keeps_its_rule(train, capsys):

@@ -42,7 +42,7 @@ def wrapped():
         raise ImportError("IMPORTANT: PLEASE READ THIS") from error
 
 
-@pytest.mark.parametrize("call, said", [
+@pytest.mark.parametrize("call, messages", [
     (too_large_array, "no more memory"),
     (too_large_tensor, "no more memory"),
     (raises(MemoryError("std::bad_alloc")), "no more memory"),
@@ -56,11 +56,11 @@ def wrapped():
     (raises(RuntimeError("can't start new thread")), "no more threads"),
     (raises(_native.ThreadShortage("The system gives this process no more threads.")), "no more threads"),
 ])
-def test_a_command_says_what_there_is_no_more_of(call, said, capsys):
+def test_a_command_says_what_there_is_no_more_of(call, messages, capsys):
     with pytest.raises(SystemExit) as ended:
         reports_input_errors(lambda arguments: call())([])
     error = capsys.readouterr().err
-    assert ended.value.code == 2 and said in error and error.count("\n") == 1 and "; " in error
+    assert ended.value.code == 2 and messages in error and error.count("\n") == 1 and "; " in error
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the disk is on fire"), OSError(errno.EIO, "input/output error"),

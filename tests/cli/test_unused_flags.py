@@ -103,13 +103,14 @@ def test_a_run_says_it_in_its_output(graph, tmp_path, capsys):
     main([*command(graph), "--margin", "2"])
     assert capsys.readouterr().out.count(line) == 1
     main(["--resume", str(tmp_path / "runs" / "TransE_l2_ring_0"), "--max_step", "4", "--save_path", "other"])
-    said = capsys.readouterr().out
-    assert said.count("no effect") == 1  # the other was said when the run began
-    assert "--save_path has no effect in this run: a run that is resumed stays in its folder\n" in said
+    messages = capsys.readouterr().out
+    assert messages.count("no effect") == 1  # the other was reported when the run began
+    assert "--save_path has no effect in this run: a run that is resumed stays in its folder\n" in messages
     file = tmp_path / "runs" / "TransE_l2_ring_0" / "config.yaml"
     main(["--config", str(file), "--save_path", str(tmp_path / "more")])
-    said = capsys.readouterr().out  # of every flag, as the file holds them all
-    assert {re.match(r"--(\w+)", line)[1] for line in said.splitlines() if "no effect" in line} == {"margin", "matmul"}
+    messages = capsys.readouterr().out  # of every flag, as the file holds them all
+    assert {re.match(r"--(\w+)", line)[1] for line in messages.splitlines() if "no effect" in line} == {"margin",
+                                                                                                        "matmul"}
     main(command(graph))
     assert "no effect" not in capsys.readouterr().out
 
@@ -121,10 +122,10 @@ def test_python_says_it_too(graph, capsys):
 
 @pytest.mark.parametrize("rank, lines", [("0", 1), ("1", 0)])
 def test_of_torchruns_processes_the_first_says_it(graph, capsys, monkeypatch, rank, lines):
-    from dglke_frugal.cli.train import configuration, say_unused_flags
+    from dglke_frugal.cli.train import configuration, log_unused_flags
 
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    say_unused_flags(*configuration([*command(graph), "--num_thread", "2", "--margin", "2"]))
-    said = capsys.readouterr().out
-    assert said.count("\n") == lines and "--num_thread" not in said
+    log_unused_flags(*configuration([*command(graph), "--num_thread", "2", "--margin", "2"]))
+    messages = capsys.readouterr().out
+    assert messages.count("\n") == lines and "--num_thread" not in messages

@@ -185,7 +185,7 @@ def test_parquet_that_cannot_be_read_is_one_sentence(tmp_path, monkeypatch):
         ("3", "r", "z"), ("4", "r", "3")]
 
 
-def test_without_pyarrow_it_is_said(tmp_path, monkeypatch):
+def test_without_pyarrow_it_is_reported(tmp_path, monkeypatch):
     import sys
 
     (tmp_path / "train.parquet").write_bytes(b"PAR1")

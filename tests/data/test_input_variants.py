@@ -66,7 +66,7 @@ def test_a_blank_line_in_the_middle_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:15] + b"\xff\x00\xff" + data[18:]])
-def test_damaged_gzip_is_said(tmp_path, damage):
+def test_damaged_gzip_is_reported(tmp_path, damage):
     folder, arguments = MAKE["raw_udd"](tmp_path)
     path = folder / "valid.txt"
     path.write_bytes(damage(gzip.compress(path.read_bytes() * 30)))

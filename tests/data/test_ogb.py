@@ -1,4 +1,4 @@
-"""OGB's directories, made small by their published description; and what is said where they are damaged."""
+"""OGB's directories, made small by their published description; and what is reported where they are damaged."""
 
 import gzip
 

@@ -113,18 +113,19 @@ def lines(path):
 def test_the_command_writes_what_the_next_command_reads(family, tmp_path, capsys):
     path, rows = family
     split.main([str(path), "--test", "12", "--valid", "0.1", "--json", str(tmp_path / "said.json")])
-    said = capsys.readouterr().out
+    messages = capsys.readouterr().out
     files = {name: lines(tmp_path / "family" / f"{name}.tsv") for name in ("train", "valid", "test")}
     assert sorted(sum(files.values(), [])) == sorted(rows)
     assert {name: len(part) for name, part in files.items()} == {"train": 137, "valid": 16, "test": 12}
     assert all(part == sorted(part, key=rows.index) for part in files.values())
-    assert "165 triples of 49 entities and 5 relations; 2 more that stand there twice" in said
-    assert "inverse: child and parent (share 100% and 100%" in said or "inverse: parent and child" in said
-    assert "duplicate: parent and mother (share 90% and 100%" in said
-    assert "symmetric: spouse (100%" in said
+    assert "165 triples of 49 entities and 5 relations; 2 more that stand there twice" in messages
+    assert "inverse: child and parent (share 100% and 100%" in messages or "inverse: parent and child" in messages
+    assert "duplicate: parent and mother (share 90% and 100%" in messages
+    assert "symmetric: spouse (100%" in messages
     report = json.loads((tmp_path / "said.json").read_text())
-    assert report["duplicates"] == 2 and report["splits"]["test"] == 12 and f"{report['test_given_away']} of 12" in said
-    command = said.splitlines()[-1].strip()
+    assert (report["duplicates"] == 2 and report["splits"]["test"] == 12
+            and f"{report['test_given_away']} of 12" in messages)
+    command = messages.splitlines()[-1].strip()
     assert command == report["command"]
     flags = ["--hidden_dim", "4", "--batch_size", "16", "--neg_sample_size", "4", "--max_step", "3"]
     dglke_train([*shlex.split(command)[1:], *flags, "--save_path", str(tmp_path / "runs")])
@@ -151,8 +152,9 @@ def test_files_of_an_earlier_split_are_not_mixed_with_new_ones(family, tmp_path,
     capsys.readouterr()
     with pytest.raises(SystemExit):
         split.main([str(path), "--test", "0", "--seed", "1"])
-    said = capsys.readouterr()
-    assert not said.out and all(str(out / name) in said.err for name in left) and "there already" in said.err
+    messages = capsys.readouterr()
+    assert not messages.out and all(str(out / name) in messages.err
+                                    for name in left) and "there already" in messages.err
     assert {path: path.read_bytes() for path in out.iterdir()} == before
 
 
@@ -177,7 +179,7 @@ def test_a_split_that_cannot_be_written_leaves_nothing(family, tmp_path, monkeyp
     ("kg.tsv.gz", "kg"), ("-x.tsv", "_x"), ("a b.tsv", "a b"), ("a\tb.tsv", "a_b"), (".kg", ".kg_split"),
     ("日本" * 30 + ".tsv", ("日本" * 30)[:45]),
 ])
-def test_the_command_that_is_said_works_for_any_file_name(tmp_path, monkeypatch, capsys, file, name):
+def test_the_command_that_is_printed_works_for_any_file_name(tmp_path, monkeypatch, capsys, file, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / file).write_text("".join(f"e{i % 7}\tr\te{i % 5}\n" for i in range(35)))
     split.main(["--valid", "3", "--test", "3", "--", file])

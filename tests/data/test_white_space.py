@@ -95,8 +95,8 @@ def test_a_split_reads_as_the_file_does(file, delimiter, tmp_path, capsys):
     assert not set(parts["test"]) & set(parts["train"])
     trained = {name for head, _, tail in parts["train"] for name in (head, tail)}
     assert trained == set(graph_of(file, delimiter).entity_names)
-    said = capsys.readouterr().out
-    assert f"of {len(trained):,} entities" in said and "differ from another one only in white space" in said
+    messages = capsys.readouterr().out
+    assert f"of {len(trained):,} entities" in messages and "differ from another one only in white space" in messages
 
 
 def test_trained_names_are_found_and_written_as_they_are(file, delimiter, tmp_path):
@@ -161,8 +161,8 @@ def test_names_told_apart_by_white_space_are_counted(tmp_path, names, pairs):
     (tmp_path / "odd.tsv").write_text(rows, encoding="utf-8")
     graph = graph_of(tmp_path / "odd.tsv", "\t")
     assert list(graph.relation_names) == names
-    said = white_space_lines(graph)
-    assert len(said) == bool(pairs) and all(f"{pairs} names of relations" in line for line in said)
+    messages = white_space_lines(graph)
+    assert len(messages) == bool(pairs) and all(f"{pairs} names of relations" in line for line in messages)
 
 
 QUOTED = {

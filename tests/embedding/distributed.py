@@ -58,7 +58,7 @@ def state_of_one(goes_on):
         elif goes_on:
             table(torch.arange(5)).sum().backward()
             table(torch.arange(5)).sum().backward()
-        return "nothing was said"
+        return "nothing was reported"
     except RuntimeError as error:
         return str(error)
 

@@ -10,13 +10,13 @@ def in_a_fork(act):
     if not child:
         signal.alarm(60)
         try:
-            said = act()
+            messages = act()
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(answer, said.encode())
+            messages = f"{type(error).__name__}: {error}"
+        os.write(answer, messages.encode())
         os._exit(0)
     os.close(answer)
     with open(answers) as file:
-        said = file.read()
+        messages = file.read()
     status = os.waitpid(child, 0)[1]
-    return said if status == 0 else signal.Signals(os.WTERMSIG(status)).name
+    return messages if status == 0 else signal.Signals(os.WTERMSIG(status)).name

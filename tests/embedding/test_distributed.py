@@ -41,7 +41,7 @@ def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on)
     found = results(2, "state of one", json.dumps(goes_on))
     assert "All ranks ask for weight, state_dict" in found[0]
     assert ("goes on with step 3" if goes_on else "rank 1 has left") in found[0]
-    assert found[1] == (found[0] if goes_on else "nothing was said")
+    assert found[1] == (found[0] if goes_on else "nothing was reported")
 
 
 def test_a_table_that_cannot_be_made_is_told_to_all():

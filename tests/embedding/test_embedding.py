@@ -281,7 +281,7 @@ def test_a_frozen_table_is_only_read():
 
 @pytest.mark.parametrize("bad", [torch.tensor([1, ROWS]), torch.tensor([-1])])
 @pytest.mark.parametrize("cache", [IN_PLACE, CacheConfig(cache_ratio=0.2)])
-def test_an_id_outside_the_table_is_said_and_changes_nothing(bad, cache):
+def test_an_id_outside_the_table_is_reported_and_changes_nothing(bad, cache):
     module = make(cache=cache)
     before = module.weight.clone()
     with pytest.raises(IndexError, match=str(bad[-1].item())):
@@ -291,7 +291,7 @@ def test_an_id_outside_the_table_is_said_and_changes_nothing(bad, cache):
     torch.testing.assert_close(module.weight, before)
 
 
-def test_an_id_outside_the_table_that_was_prefetched_is_said_when_it_is_looked_up():
+def test_an_id_outside_the_table_that_was_prefetched_is_reported_when_it_is_looked_up():
     module = make(cache=CacheConfig(cache_ratio=0.2))
     for ids in (torch.tensor([1]), torch.tensor([2, ROWS])):
         module.prefetch(ids)

@@ -125,7 +125,7 @@ def test_a_state_dict_that_does_not_fit_is_refused():
 
 
 def damaged(tmp_path):
-    """Files that are no table of this shape, with what is said of them."""
+    """Files that are no table of this shape, with what is reported of them."""
     module = make()
     module.save(tmp_path / "good.safetensors")
     good = (tmp_path / "good.safetensors").read_bytes()
@@ -160,6 +160,6 @@ def test_a_damaged_file_is_refused_and_changes_nothing(tmp_path):
     assert torch.equal(module.weight, before)
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path):
+def test_a_folder_that_is_not_there_is_reported(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
         make().save(tmp_path / "no" / "table.npy")

@@ -44,7 +44,7 @@ def test_sizes_beyond_64_bits_are_refused(rows, dim):
 
 
 @pytest.mark.parametrize("limit, used", [(resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")])
-def test_a_limit_of_the_process_is_said(limit, used):
+def test_a_limit_of_the_process_is_reported(limit, used):
     def make_under_limit():
         taken = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(used))
         resource.setrlimit(limit, (taken + 400 * MB, taken + 400 * MB))

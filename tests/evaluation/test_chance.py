@@ -45,8 +45,8 @@ def test_who_is_near(mrr, entities, near):
 
 def test_a_run_that_has_learned_nothing_says_so(runs, capsys):  # noqa: F811
     folder = runs("--max_step", 1, "--lr", "1e-9", "--test")
-    said = capsys.readouterr().out
-    (line,) = [line for line in said.splitlines() if "near chance" in line]
+    messages = capsys.readouterr().out
+    (line,) = [line for line in messages.splitlines() if "near chance" in line]
     found = json.loads((folder / "result.json").read_text())
     assert found["chance"]["near"] and found["chance"]["of"] == "test" and "test MRR" in line
     assert found["test"]["MRR"] < 5 * found["chance"]["MRR"] and "dglke_frugal search" in line

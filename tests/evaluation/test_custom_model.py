@@ -49,7 +49,7 @@ def test_ranks_are_those_of_distmult(models, known):
         np.testing.assert_array_equal(found.compared[side].equal, expected.compared[side].equal)
 
 
-def test_what_it_cannot_do_is_said(models):
+def test_what_it_cannot_do_is_reported(models):
     test = random_triples(models[0], 5)
     with pytest.raises(InputError, match="custom"):
         evaluate(models[1], test, None, Protocol(known="kept", sampling=Sampling(3)))

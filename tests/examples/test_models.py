@@ -41,8 +41,8 @@ def test_a_model_learns_by_heart(model, train, capsys):
 def test_rows_of_another_length_are_refused(model, train, capsys):
     with pytest.raises(SystemExit) as stopped:
         train(model, "--hidden_dim", "9", "--max_step", "1")
-    said = capsys.readouterr().err
-    assert stopped.value.code == 2 and "give -" in said and len(said.splitlines()) == 1
+    messages = capsys.readouterr().err
+    assert stopped.value.code == 2 and "give -" in messages and len(messages.splitlines()) == 1
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -64,8 +64,8 @@ class Case:
         assert self._run(self._start(self.old, 8))[0] == 0  # which writes the names beside the data, too
         self.old = self.old if self.extends else None
         self.new = self.copy()
-        code, said, self.log = self._run(self.command(self.new))
-        assert code == 0, said
+        code, messages, self.log = self._run(self.command(self.new))
+        assert code == 0, messages
 
     def _new_place(self):
         self._count += 1
@@ -99,17 +99,17 @@ class Case:
     def strike(self, how, at):
         """Strike at one operation of the command, look at what is left, and go on."""
         run = self.copy()
-        code, said, _ = self._run(self.command(run), how, at)
-        assert "Traceback" not in said
-        assert code == -signal.SIGKILL if how == "kill" else code in (0, 2), said
+        code, messages, _ = self._run(self.command(run), how, at)
+        assert "Traceback" not in messages
+        assert code == -signal.SIGKILL if how == "kill" else code in (0, 2), messages
         if run.exists():
             self._check(run)
-        code, said, _ = self._run(self.resume(run))
+        code, messages, _ = self._run(self.resume(run))
         if code == 2:  # there was not even a folder with flags, and so nothing to lose
-            assert not self.extends and not list(run.glob("config.yaml")) and "is not the folder of a run" in said
+            assert not self.extends and not list(run.glob("config.yaml")) and "is not the folder of a run" in messages
             return
-        assert code == 0, said
-        assert not self.extends or "starting at step 0" not in said, said
+        assert code == 0, messages
+        assert not self.extends or "starting at step 0" not in messages, messages
         self._check_is_new(run)
 
     def _check(self, run):

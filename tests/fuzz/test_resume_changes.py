@@ -131,9 +131,9 @@ def resumed(stopped, folder, capsys, arguments):
     try:
         main(["--resume", str(again), "--max_step", str(STEPS), *arguments])
     except SystemExit as ended:
-        said = capsys.readouterr().err
-        assert ended.code == 2 and len(said.splitlines()) == 1, said
-        return said
+        messages = capsys.readouterr().err
+        assert ended.code == 2 and len(messages.splitlines()) == 1, messages
+        return messages
     return again
 
 

@@ -71,7 +71,7 @@ def test_answers_in_a_notebook(run):
     assert str(run.folder) in run._repr_html_() and "61 entities" in run._repr_html_()
 
 
-def test_without_pandas_it_is_said(run, monkeypatch):
+def test_without_pandas_it_is_reported(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"to_pandas\(\) needs pandas, which is not installed"):
         run.tails(3, 1).to_pandas()

@@ -65,9 +65,9 @@ def test_changed_data_are_refused(data, tmp_path, capsys, what, trainer):
     change(data)
     with pytest.raises(SystemExit) as stopped:
         evaluate(["--model_path", str(run)])
-    said = capsys.readouterr()
-    assert stopped.value.code == 2 and "average" not in said.out and said.err.count("\n") == 1
-    assert re.search(f"not those that .* was trained on: .*{says}", said.err)
+    messages = capsys.readouterr()
+    assert stopped.value.code == 2 and "average" not in messages.out and messages.err.count("\n") == 1
+    assert re.search(f"not those that .* was trained on: .*{says}", messages.err)
     if flags is UDD and "entity more" not in what:
         evaluate(["--model_path", str(run), "--other_data"])
         assert "average MRR" in capsys.readouterr().out

@@ -147,7 +147,7 @@ def test_a_share_of_less_than_one_triple_is_one(run, tmp_path, capsys):
     assert result["ranks"] == 2 and 0 < result["metrics"]["MRR"] <= 1
 
 
-def test_more_samples_than_entities_is_said(run, tmp_path, capsys):
+def test_more_samples_than_entities_is_reported(run, tmp_path, capsys):
     folder, model, splits = run
     command.main([*udd_flags(folder), "--neg_sample_size_eval", "10000", "--json", str(tmp_path / "out.json")])
     assert "there are 61 entities, each triple is ranked against all of them" in capsys.readouterr().out

@@ -60,7 +60,7 @@ def test_parquet(run, tmp_path):
         run.export(tmp_path / "triples.parquet")
 
 
-def test_without_pyarrow_it_is_said(run, tmp_path, monkeypatch):
+def test_without_pyarrow_it_is_reported(run, tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)

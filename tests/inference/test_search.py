@@ -85,7 +85,7 @@ def test_small_tables_are_searched_as_a_whole(faiss, name):
         np.testing.assert_array_equal(ours.scores, theirs.scores)
 
 
-def test_what_faiss_cannot_do_is_said(faiss):
+def test_what_faiss_cannot_do_is_reported(faiss):
     for measure in ("l1", "ext_jaccard"):
         with pytest.raises(InputError, match="faiss has no index for .*; leave --index out"):
             most_similar(TABLE, LEFT, LEFT, "all", measure, 3, index="faiss")

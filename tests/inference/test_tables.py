@@ -1,4 +1,4 @@
-"""Reading a run's folder, and what is said when it is not one."""
+"""Reading a run's folder, and what is reported when it is not one."""
 
 import json
 

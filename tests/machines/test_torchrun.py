@@ -26,17 +26,17 @@ def test_torchrun_restarts_a_run_that_lost_a_machine(machines, tmp_path):
               for output in outputs]
     deadline = time.monotonic() + 180
     while not any(folder.glob("checkpoints/step-*/manifest.json")):
-        assert time.monotonic() < deadline and all(agent.poll() is None for agent in agents), said(outputs)
+        assert time.monotonic() < deadline and all(agent.poll() is None for agent in agents), messages(outputs)
         time.sleep(0.01)
     (victim,) = children(agents[1].pid)
     os.kill(victim, signal.SIGKILL)
     codes = [agent.wait(timeout=240) for agent in agents]
-    assert codes == [0, 0], said(outputs)
+    assert codes == [0, 0], messages(outputs)
     one, _ = machines.run("--max_step", 400, "--partition", "hash", "--num_proc", 2)
     assert_same(trained(folder), trained(one))
 
 
-def said(outputs):
+def messages(outputs):
     for output in outputs:
         output.seek(0)
     return "\n".join(output.read() for output in outputs)

@@ -18,9 +18,9 @@ def run(*command, cwd, path=None, **environment):
 @pytest.fixture
 def gpus(tmp_path):
     """What the build takes the machine's GPUs for, where nvidia-smi says this; None: without nvidia-smi's answer."""
-    def ask(said):
+    def ask(messages):
         tool = tmp_path / "nvidia-smi"
-        tool.write_text("#!/bin/sh\nexit 9\n" if said is None else f"#!/bin/sh\nprintf '{said}'\n")
+        tool.write_text("#!/bin/sh\nexit 9\n" if messages is None else f"#!/bin/sh\nprintf '{messages}'\n")
         tool.chmod(0o755)
         script = tmp_path / "ask.cmake"
         script.write_text(f'include({ROOT}/cmake/seen_gpus.cmake)\n'
@@ -32,7 +32,7 @@ def gpus(tmp_path):
     return ask
 
 
-@pytest.mark.parametrize("said, seen", [
+@pytest.mark.parametrize("messages, seen", [
     ("9.0\\n", "90-real"),
     ("9.0\\n9.0\\n", "90-real"),
     ("8.0\\n12.0\\n", "80-real;120-real"),
@@ -40,19 +40,20 @@ def gpus(tmp_path):
     ("6.1\\n", ""),  # the kernels are not written for it
     ("6.1\\n8.9\\n", "89-real"),
 ])
-def test_kernels_are_for_the_gpus_that_the_driver_names(said, seen, gpus):
-    assert gpus(said) == f"seen: [{seen}]"
+def test_kernels_are_for_the_gpus_that_the_driver_names(messages, seen, gpus):
+    assert gpus(messages) == f"seen: [{seen}]"
 
 
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia"), reason="this machine has a GPU")
 def test_without_a_gpu_no_kernels_are_compiled(gpus, tmp_path):
     assert gpus(None) == "seen: []"
-    code, said = run("cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", "-DFRUGAL_PYTHON=OFF", cwd=tmp_path)
-    assert code == 0 and "dglke_frugal: CUDA OFF" in said
+    code, messages = run("cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", "-DFRUGAL_PYTHON=OFF",
+                         cwd=tmp_path)
+    assert code == 0 and "dglke_frugal: CUDA OFF" in messages
 
 
 @pytest.mark.parametrize("value", ["1", "yes", "ON", ""])
 def test_another_word_than_auto_on_and_off_is_refused(value, tmp_path):
-    code, said = run(sys.executable, "setup.py", "build_ext", "--build-lib", str(tmp_path / "lib"), "--build-temp",
+    code, messages = run(sys.executable, "setup.py", "build_ext", "--build-lib", str(tmp_path / "lib"), "--build-temp",
                      str(tmp_path / "temp"), cwd=ROOT, DGLKE_FRUGAL_CUDA=value)
-    assert code != 0 and said.splitlines()[-1] == f"DGLKE_FRUGAL_CUDA is {value!r}; it must be auto, on or off"
+    assert code != 0 and messages.splitlines()[-1] == f"DGLKE_FRUGAL_CUDA is {value!r}; it must be auto, on or off"

@@ -44,8 +44,8 @@ def machine(tmp_path):
 
 
 def test_what_is_missing_is_installed_by_root(machine):
-    code, said, ran = machine()
-    assert (code, said) == (0, "")
+    code, messages, ran = machine()
+    assert (code, messages) == (0, "")
     assert ran == ["apt-get update -q",
                    "apt-get install -y --no-install-recommends libgtest-dev libgmock-dev"]
     assert machine() == (0, "", ran)  # nothing more to do
@@ -55,15 +55,15 @@ def test_without_root_the_command_is_named(machine):
     script(machine.bin / "id", "echo 1000")
     for command in ("c++", "clang++"):
         (machine.bin / command).unlink()
-    code, said, ran = machine()
+    code, messages, ran = machine()
     assert code == 1 and ran == []
-    assert said.endswith(f"sudo apt-get install -y --no-install-recommends {' '.join(PACKAGES)}\n")
+    assert messages.endswith(f"sudo apt-get install -y --no-install-recommends {' '.join(PACKAGES)}\n")
 
 
 def test_what_cannot_be_installed_is_named(machine):
     script(machine.bin / "apt-get", "exit 100")
-    code, said, _ = machine()
-    assert code == 1 and "still lack libgtest-dev libgmock-dev" in said
+    code, messages, _ = machine()
+    assert code == 1 and "still lack libgtest-dev libgmock-dev" in messages
 
 
 @pytest.fixture
@@ -95,29 +95,29 @@ def checkout(tmp_path):
 
 @pytest.mark.parametrize("command", [["make", "test"], ["bash", ".ci/run"]])
 def test_python_tests_run_where_those_of_cpp_cannot(checkout, command):
-    code, said, ran, _ = checkout(*command, lacking=True)
+    code, messages, ran, _ = checkout(*command, lacking=True)
     assert code != 0 and "python -m pytest" in ran and "ctest" not in ran and "sanitizers" not in ran
-    assert any("install this" in line for line in said.splitlines()[-2:])  # where it is seen
-    code, said, ran, _ = checkout(*command, lacking=False)
+    assert any("install this" in line for line in messages.splitlines()[-2:])  # where it is seen
+    code, messages, ran, _ = checkout(*command, lacking=False)
     assert code == 0 and "python -m pytest" in ran and "ctest --test-dir" in ran and "sanitizers" in ran
 
 
 def test_the_quickstart_needs_none_of_it(checkout):
-    code, _, ran, said = checkout("make", "quickstart", lacking=True)
+    code, _, ran, messages = checkout("make", "quickstart", lacking=True)
     assert code == 0 and "python -m recipes.quickstart" in ran
-    lines = said.splitlines()
+    lines = messages.splitlines()
     assert lines[0].startswith("This installs dglke_frugal into .venv and trains a small model: 4 minutes")
     assert [re.sub(r"\d+ s$", "N s", line) for line in lines[2:]] == [
         "Installing PyTorch and build tools ... N s", "Compiling the extension ... N s"]
-    code, _, ran, said = checkout("make", "quickstart", lacking=True)
-    assert (code, said) == (0, "") and ran.splitlines() == ["python -m recipes.quickstart"]  # all is there
+    code, _, ran, messages = checkout("make", "quickstart", lacking=True)
+    assert (code, messages) == (0, "") and ran.splitlines() == ["python -m recipes.quickstart"]  # all is there
 
 
 def test_a_step_that_fails_shows_the_end_of_its_log_and_names_it(checkout):
     script(checkout.tree / ".venv" / "bin" / "python",
            "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i; done; echo WARNING: broken >&2; exit 3")
-    code, error, _, said = checkout("make", "quickstart", lacking=True)
-    assert code != 0 and "line" not in said and "WARNING" not in said
+    code, error, _, messages = checkout("make", "quickstart", lacking=True)
+    assert code != 0 and "line" not in messages and "WARNING" not in messages
     assert "line 100\nWARNING: broken\n" in error and "line 50\n" not in error
     assert "Installing PyTorch and build tools failed; all of its output is in build/log/dependencies.log" in error
     log = (checkout.tree / "build" / "log" / "dependencies.log").read_text()
@@ -132,13 +132,13 @@ def test_a_step_shows_on_a_terminal_how_far_a_compilation_is(tmp_path):
     step = subprocess.Popen([sys.executable, ROOT / "packaging" / "step.py", "Compiling", "step.log", *command],
                             cwd=tmp_path, stdout=other)
     os.close(other)
-    said = b""
-    while b"[7/12]" not in said:
-        said += os.read(terminal, 1024)
+    messages = b""
+    while b"[7/12]" not in messages:
+        messages += os.read(terminal, 1024)
     (tmp_path / "seen").write_text("[12/12] three\n")  # only now may it go on
     assert step.wait() == 0
     with contextlib.suppress(OSError):  # the terminal's end
         while more := os.read(terminal, 1024):
-            said += more
+            messages += more
     os.close(terminal)
-    assert b"WARNING" not in said and said.count(b"\n") == 1 and b"\rCompiling ... [7/12] " in said
+    assert b"WARNING" not in messages and messages.count(b"\n") == 1 and b"\rCompiling ... [7/12] " in messages

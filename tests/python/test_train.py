@@ -139,7 +139,7 @@ def test_the_package_says_what_it_has():
         dglke_frugal.nothing
 
 
-# ---- triples in Python, and what is said
+# ---- triples in Python, and what is reported
 
 RING = [(f"e{i}", name, f"e{(i + far) % 30}") for name, far in (("next", 1), ("far", 7)) for i in range(30)]
 SMALL = dict(hidden_dim=8, model_name="TransE_l2", batch_size=10, neg_sample_size=5, seed=1)
@@ -148,9 +148,9 @@ SMALL = dict(hidden_dim=8, model_name="TransE_l2", batch_size=10, neg_sample_siz
 def test_triples_give_a_run_that_other_processes_load(tmp_path, capsys):
     run = dglke_frugal.train(RING, split=(0.8, 0.1, 0.1), **SMALL, max_step=40, save_path=tmp_path)
     assert run.config["valid"] is run.config["test"] is True
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) == 1 and said.startswith("TransE_l2 on graph: 40 steps (8.3 epochs) in ")
-    assert f"; test MRR {run.metrics['MRR']:.4f}" in said and said.strip().endswith(str(run.folder))
+    messages = capsys.readouterr().out
+    assert len(messages.splitlines()) == 1 and messages.startswith("TransE_l2 on graph: 40 steps (8.3 epochs) in ")
+    assert f"; test MRR {run.metrics['MRR']:.4f}" in messages and messages.strip().endswith(str(run.folder))
     code = (f"import dglke_frugal; run = dglke_frugal.load({str(run.folder)!r}); print(run.metrics['MRR'], "
             "run.tails('e3', 'next', 2, exclude_known=True).names)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
@@ -220,8 +220,9 @@ def test_callbacks_are_told_of_validations_and_may_stop(tmp_path, capsys):
     assert [validation.step for validation in seen] == [5, 10, 15]  # an epoch is 5.5 steps, of which 5 are whole
     assert seen[0].folder.resolve() == run.folder
     assert set(seen[0].metrics) == {"MRR", "MR", "HITS@1", "HITS@3", "HITS@10"}
-    said = capsys.readouterr().out.splitlines()
-    assert said[:-1] == ["called"] * 3 and ": 15 steps (2.7 epochs) in " in said[-1] and ", stopped early" in said[-1]
+    messages = capsys.readouterr().out.splitlines()
+    assert (messages[:-1] == ["called"] * 3 and ": 15 steps (2.7 epochs) in " in messages[-1]
+            and ", stopped early" in messages[-1])
 
 
 def test_help_and_completion_know_every_flag():

@@ -68,9 +68,9 @@ def test_everything_public_has_types_and_a_docstring(name):
                if each.annotation is each.empty and each.name not in ("self", "cls")]
     assert not untyped and (signature.return_annotation is not signature.empty or name == "train")
     owner = next((each for each in CLASSES if name.startswith(f"{each.__name__}.")), None)
-    said = [vars(base)[function.__name__].__doc__ for base in (owner.__mro__ if owner else ())
+    messages = [vars(base)[function.__name__].__doc__ for base in (owner.__mro__ if owner else ())
             if function.__name__ in vars(base)]
-    assert function.__doc__ or any(said)
+    assert function.__doc__ or any(messages)
 
 
 def run_code():

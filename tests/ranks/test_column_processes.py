@@ -146,7 +146,7 @@ def test_saved_tables_and_metrics_are_those_of_whole_rows(columns):
     for name in ("entity", "relation"):
         np.testing.assert_array_equal(np.load(folder / f"small_RotatE_{name}.npy"), arrays[name])
     again, of_one = columns.run(*given, "--gpu", 0, "--batch_size", 2 * BATCH, "-rc", COEFFICIENT / 2)
-    found, wanted = (float(re.search(r"Test average MRR: (\S+)", said)[1]) for said in (output, of_one))
+    found, wanted = (float(re.search(r"Test average MRR: (\S+)", messages)[1]) for messages in (output, of_one))
     assert found == pytest.approx(wanted, rel=1e-2)
 
 

@@ -58,9 +58,9 @@ def losses(output):
 def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
     """Tables are those of CPU ranks; so are losses, but for the order of their sums."""
     flags = ["--max_step", STEPS, *given]
-    on_cpu, said_on_cpu = gpu_ranks.run("--num_proc", count, *flags)
-    folder, said = gpu_ranks.run("--gpu", *[0] * count, *flags)
-    found, wanted = losses(said), losses(said_on_cpu)
+    on_cpu, messages_on_cpu = gpu_ranks.run("--num_proc", count, *flags)
+    folder, messages = gpu_ranks.run("--gpu", *[0] * count, *flags)
+    found, wanted = losses(messages), losses(messages_on_cpu)
     assert len(found) == 4 * 3 * count and found.keys() == wanted.keys()
     np.testing.assert_allclose(list(found.values()), list(wanted.values()), rtol=1e-5)
     reports = json.loads((folder / "result.json").read_text())["ranks"]

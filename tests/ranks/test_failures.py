@@ -83,14 +83,15 @@ def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
 
 @pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("thrower", [0, 1])
-@pytest.mark.parametrize("error, said", [("MemoryError('std::bad_alloc')", "this process can have no more memory; "),
+@pytest.mark.parametrize("error, messages", [("MemoryError('std::bad_alloc')", "this process can have no more "
+                                                                               "memory; "),
                                          ('RuntimeError("can\'t start new thread")', "this process no more threads; "),
                                          ("OSError(24, 'Too many open files')", "can have no more open files; ")])
-def test_a_rank_that_lacks_something_ends_all_as_one_process_ends(ranks, thrower, error, said):
+def test_a_rank_that_lacks_something_ends_all_as_one_process_ends(ranks, thrower, error, messages):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
     process = ranks.start(arguments, suffering=f"if rank == {thrower} and step == 9: raise {error}")
     output = finish(process, {})
-    assert process.returncode == 2 and said in output.splitlines()[-1] and "Traceback" not in output
+    assert process.returncode == 2 and messages in output.splitlines()[-1] and "Traceback" not in output
 
 
 @pytest.mark.usefixtures("left_behind")
@@ -107,8 +108,8 @@ if rank == 1:
     process = ranks.start(arguments, suffering="pass", first=refuse)
     output = finish(process, {})
     assert process.returncode == 2 and "Traceback" not in output
-    said = "Rank 1 has ended with exit code 2; it said last: this process can have no more memory"
-    assert said in output.splitlines()[-1]
+    messages = "Rank 1 has ended with exit code 2; it said last: this process can have no more memory"
+    assert messages in output.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("left_behind")
@@ -120,7 +121,7 @@ def test_a_rank_that_cannot_start_is_reported(ranks):
 
 
 @pytest.mark.usefixtures("left_behind")
-def test_what_a_rank_said_last_is_said(ranks):
+def test_the_last_line_of_a_rank_is_reported(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
     process = ranks.start(arguments, first="if rank == 1: os.write(2, b'so many words\\nno libmagic.so'); os._exit(7)")
     output = finish(process, {})
@@ -172,7 +173,7 @@ def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom, num
     assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 3, steps=steps))
 
 
-def test_a_training_that_diverges_is_said_to(ranks):
+def test_a_training_that_diverges_is_reported_to(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG, "--lr", "1e30")
     process = ranks.start(arguments)
     output = finish(process, {})

@@ -49,8 +49,8 @@ def test_processes_that_take_all_cores_flush_with_each_step(monkeypatch, cores, 
     assert given.flush == expected
     plan = resolve(resolve_workers(given)[0], GraphSize(100, 10, 1000))
     assert plan.config.store.flush == expected and ("flush" in plan.reasons) == (flush == "auto")
-    said = [line for line in plan.log_lines() if line.startswith(f"--flush {expected}: ")]
-    assert len(said) == (flush == "auto" and processes > 1)
+    messages = [line for line in plan.log_lines() if line.startswith(f"--flush {expected}: ")]
+    assert len(messages) == (flush == "auto" and processes > 1)
 
 
 @pytest.mark.parametrize("given, expected", [
@@ -128,14 +128,14 @@ def two_that_reach_each_other(monkeypatch):
     monkeypatch.setattr(_native, "reach_each_other", lambda one, other: max(one, other) < 2)
 
 
-@pytest.mark.parametrize("given, chosen, said", [
+@pytest.mark.parametrize("given, chosen, messages", [
     ({}, "columns", "so that --rel_part has nothing to divide, scores are added over peer access"),
     ({"peer": "off"}, "rows", "have relations for themselves"),
     ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
     ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
-def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, said):
+def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, messages):
     found, reasons = resolve_workers(config(**{"gpu": [0, 1], "rel_part": True, **given}))
-    assert found.device.parallel == chosen and said in reasons["parallel"]
+    assert found.device.parallel == chosen and messages in reasons["parallel"]
     assert found.device.edge_partition == ("relation" if chosen == "rows" else "random")
     assert resolve_workers(found) == (found, {})  # as of a run that is gone on with
 

@@ -128,10 +128,10 @@ def test_plan_reads_the_file(capsys, monkeypatch):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: 24 << 30)
     with pytest.raises(SystemExit) as stopped:
         plan(["--preset", "freebase/transe_l2", "--data_path", "nowhere"])
-    said = capsys.readouterr()
-    assert stopped.value.code == 2 and "hidden_dim" in said.err
+    messages = capsys.readouterr()
+    assert stopped.value.code == 2 and "hidden_dim" in messages.err
     readme = (ROOT / "recipes/freebase/README.md").read_text(encoding="utf-8")
-    for line in said.out.splitlines():
+    for line in messages.out.splitlines():
         assert line.split("   of")[0] in readme
 
 

@@ -135,4 +135,4 @@ def test_examples_are_filtered(tmp_path):
     assert "drawn at random" not in section and "The test triples" in section
     answers = [re.findall(r'title="([^"]*)">(\w)<', row) for row in re.findall(r"<tr>.*?</tr>", section)[1:]]
     assert [sorted(name for _, name in row) for row in answers] == [["a", "i"], ["a", "j"]]  # a itself is no known tail
-    assert [name for row in answers for said, name in row if said == "the right answer"] == ["i", "j"]
+    assert [name for row in answers for messages, name in row if messages == "the right answer"] == ["i", "j"]

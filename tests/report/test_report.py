@@ -213,8 +213,8 @@ def test_folder_that_is_no_run(damage, sentence, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         report([str(folder), "--out", str(tmp_path / "page.html")])
     assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert sentence in said and said.count("\n") == 1
+    messages = capsys.readouterr().err
+    assert sentence in messages and messages.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
 
 
@@ -230,9 +230,9 @@ def test_map_colours_by_the_training_graph(run):
     degree, relation = found.maps
     triples = [line.split("\t") for line in (run.parent.parent / "data" / "train.txt").read_text().splitlines()]
     for place in range(0, len(degree.labels), 17):
-        name, _, said = degree.labels[place].rpartition(", ")
+        name, _, messages = degree.labels[place].rpartition(", ")
         mine = [r for h, r, t in triples for entity in (h, t) if entity == name]
-        assert said == f"{len(mine)} triples"
+        assert messages == f"{len(mine)} triples"
         label = relation.legend[relation.groups[place]][0]
         if label != "others":
             assert mine.count(label) == max(map(mine.count, mine))

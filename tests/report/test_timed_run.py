@@ -14,12 +14,12 @@ TRAINS = """
 import sys, subprocess
 from benchmarks import timed_run
 
-class Said(subprocess.Popen):
+class FakeTraining(subprocess.Popen):
     def __init__(self, *given, **named):
         super().__init__(*given, **named)
         print(self.pid, flush=True)
 
-timed_run.subprocess.Popen = Said
+timed_run.subprocess.Popen = FakeTraining
 timed_run.run(sys.argv[1:], 1, 1e9, 1)
 """
 

@@ -43,7 +43,7 @@ def test_a_plan_stays_as_it_is(gpus):
         plan.entities = 3
 
 
-def test_what_was_given_is_said_to_be_given(gpus):
+def test_what_was_given_is_reported_to_be_given(gpus):
     plan = planned(gpu=[0, 1], parallel="rows", flush="sync", cache_ratio=0.25, matmul="fp32")
     assert plan.lines() == ["2 data-parallel workers on GPU 0 1", "--parallel rows: as given",
                             "--matmul fp32: as given",

@@ -109,9 +109,9 @@ def test_positives_of_a_chunk_share_negatives(triples, chunk, batch_size, rounde
 
 
 def test_as_many_positives_as_negatives_are_a_chunk_by_default(triples):
-    plain, said = make(triples), make(triples, chunk=20)
+    plain, messages = make(triples), make(triples, chunk=20)
     for step in (0, 1, 77):
-        assert_same(plain.batch(step), said.batch(step))
+        assert_same(plain.batch(step), messages.batch(step))
     with pytest.raises(InputError, match="size of a chunk must be at least 0"):
         make(triples, chunk=-1)
 
@@ -292,7 +292,7 @@ def test_processes_share_what_they_make(triples):
         assert process.exitcode == 0
 
 
-def test_that_a_rank_has_left_is_said(triples):
+def test_that_a_rank_has_left_is_reported(triples):
     ring = make_joined(triples, 2).make_ring(2)
     with make_joined(triples, 2, ring, 0).batches() as stays:
         with make_joined(triples, 2, ring, 1).batches() as leaves:

@@ -75,7 +75,7 @@ def search(small, interpreter, tmp_path, monkeypatch):  # noqa: F811
 def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
     recipe = tmp_path / "best.yaml"
     found = search("--trials", 4, "--parallel", 2, "--no_prune", "--best", recipe)
-    said = capsys.readouterr().out
+    messages = capsys.readouterr().out
     trials = found["trials"]
     assert sorted(trial["number"] for trial in trials) == [0, 1, 2, 3]
     assert [trial["MRR"] for trial in trials] == sorted((trial["MRR"] for trial in trials), reverse=True)
@@ -85,14 +85,14 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
     for trial in trials:
         assert [step for step, _ in trial["validations"]] == [20, 40, 60] and trial["state"] == "complete"
         assert trial["MRR"] == max(mrr for _, mrr in trial["validations"])
-    assert f"best {found['best']['MRR']:.4f} (trial {found['best']['number']})" in said
+    assert f"best {found['best']['MRR']:.4f} (trial {found['best']['number']})" in messages
     flags = yaml.safe_load(recipe.read_text())
     assert flags["lr"] == found["best"]["params"]["lr"] and flags["max_step"] == 60 and flags["eval_interval"] == 20
     assert flags["dataset"] == "small" and not {"data_path", "save_path", "no_save_emb"} & set(flags)
     assert flags["test"] is True and found["full"] == {"max_step": 90}
     assert re.search(r"trial \d, the best of 4", recipe.read_text())
     in_full = r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90 --early_stop_patience=4$"
-    assert re.search(in_full, said, re.M)
+    assert re.search(in_full, messages, re.M)
 
 
 @pytest.mark.parametrize("more", [[], ["--num_proc", "2"]], ids=["one process", "two processes"])
@@ -155,9 +155,9 @@ def test_a_full_run_that_cannot_start_is_refused_before_the_search(search, tmp_p
     (tmp_path / "space.yaml").write_text(SPACE.replace("max_step: 90", "lr_patience: 2, max_step: 10"))
     with pytest.raises(SystemExit) as stopped:
         search("--trials", 1)
-    said = capsys.readouterr().err
-    assert stopped.value.code == 2 and said.count("\n") == 1 and not search.out.exists()
-    assert re.search("the full run of .*space.yaml: --lr_patience watches validations, and there are none", said)
+    messages = capsys.readouterr().err
+    assert stopped.value.code == 2 and messages.count("\n") == 1 and not search.out.exists()
+    assert re.search("the full run of .*space.yaml: --lr_patience watches validations, and there are none", messages)
 
 
 @pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent",
@@ -257,10 +257,10 @@ def test_the_page_has_optuna_s_plots_where_there_is_plotly(search, monkeypatch):
 
 def test_another_metric_decides_and_is_part_of_the_search(search, capsys):
     found = search("--trials", 2, "--no_prune", "--metric", "HITS@10")
-    said = capsys.readouterr().out
+    messages = capsys.readouterr().out
     trials = found["trials"]
     assert [trial["HITS@10"] for trial in trials] == sorted((trial["HITS@10"] for trial in trials), reverse=True)
-    assert f"best {found['best']['HITS@10']:.4f}" in said and "MRR" not in found["best"]
+    assert f"best {found['best']['HITS@10']:.4f}" in messages and "MRR" not in found["best"]
     for trial in trials:
         (logged,) = (search.out / "trials" / str(trial["number"])).glob("*/metrics.jsonl")
         lines = [json.loads(line) for line in logged.read_text().splitlines()]
@@ -415,7 +415,7 @@ def test_pruned_trials_end_early(search):
     assert all(len(trial["validations"]) == 100 for trial in found.values() if trial["state"] == "complete")
 
 
-def test_failures_are_said_and_end_a_search_that_has_nothing_else(search, capsys, tmp_path, small):  # noqa: F811
+def test_failures_are_reported_and_end_a_search_that_has_nothing_else(search, capsys, tmp_path, small):  # noqa: F811
     (tmp_path / "space.yaml").write_text(SPACE.replace("{low: 1.0e-5, high: 1.0, log: true}", "[1.0e+30, 0.2]")
                                          .replace("lr: 0.2", "lr: 1.0e+30").replace("lr: 1.0e-5", "lr: 0.2"))
     found = search("--trials", 2)
@@ -435,8 +435,8 @@ def test_failures_are_said_and_end_a_search_that_has_nothing_else(search, capsys
                                          .replace("lr: 0.2", "lr: 1.0e+30").replace("lr: 1.0e-5", "lr: 2.0e+30"))
     with pytest.raises(SystemExit) as stopped:
         search("--trials", 20)
-    said = capsys.readouterr().err
-    assert stopped.value.code == 2 and "all 3 trials failed" in said and "the training has diverged" in said
+    messages = capsys.readouterr().err
+    assert stopped.value.code == 2 and "all 3 trials failed" in messages and "the training has diverged" in messages
     (tmp_path / "space.yaml").write_text(SPACE)  # nothing is lost by another space
     found = search("--trials", 1)["trials"]
     assert [trial["state"] for trial in found] == ["complete"] and found[0]["params"]["lr"] == 0.2
@@ -465,8 +465,8 @@ def test_failures_are_said_and_end_a_search_that_has_nothing_else(search, capsys
 def test_what_a_search_refuses(search, capsys, flags, says):
     with pytest.raises(SystemExit) as stopped:
         search(*flags)
-    said = capsys.readouterr().err
-    assert stopped.value.code == 2 and says in said and len(said.splitlines()) == 1
+    messages = capsys.readouterr().err
+    assert stopped.value.code == 2 and says in messages and len(messages.splitlines()) == 1
     assert not search.out.exists()
 
 

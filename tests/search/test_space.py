@@ -72,7 +72,7 @@ def test_what_is_written_is_what_is_searched(tmp_path):
         (("low: 1e-3", 'low: "\\UFFFFFFFF"'), "is not YAML"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, change, says):
+def test_what_is_wrong_is_reported_with_its_line(tmp_path, change, says):
     assert change[0] in SPACE
     with pytest.raises(InputError) as wrong:
         read(tmp_path, SPACE.replace(*change, 1))
@@ -138,7 +138,7 @@ def test_what_is_given_goes_before_variants_which_can_be_chosen(tmp_path):
         (("full: {max_step: 90}", "start: []"), "line 7: a variant has a name without dots and some of the parts"),
     ],
 )
-def test_what_is_wrong_with_a_variant_is_said(tmp_path, change, says):
+def test_what_is_wrong_with_a_variant_is_reported(tmp_path, change, says):
     assert change[0] in VARIANTS
     with pytest.raises(InputError) as wrong:
         read(tmp_path, VARIANTS.replace(*change, 1))

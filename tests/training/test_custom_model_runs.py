@@ -136,7 +136,7 @@ def test_the_seed_decides_and_nothing_else_changes(runs):
     assert all(np.array_equal(value, state(two)[name]) for name, value in state(one).items())
 
 
-def test_other_threads_are_said(runs, monkeypatch, capsys):
+def test_other_threads_are_reported(runs, monkeypatch, capsys):
     """The sums of torch depend on them in their last bits."""
     folder = runs("--max_step", 3, *FLAGS)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)

@@ -75,7 +75,7 @@ class Plain(TorchModel):
 
 @pytest.fixture
 def train(monkeypatch, small, tmp_path, capsys):
-    """Trains and ranks with a model of this file; returns what is said."""
+    """Trains and ranks with a model of this file; returns what is reported."""
     monkeypatch.setitem(sys.modules, "wrong_models", sys.modules[__name__])
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
@@ -94,9 +94,9 @@ def train(monkeypatch, small, tmp_path, capsys):
 def test_what_is_no_score(train, kind, steps):
     with pytest.raises(SystemExit) as stopped:
         train(f"Wrong('{kind}')", "--max_step", steps)
-    said = train.capsys.readouterr().err
-    assert stopped.value.code == 2 and said.count("\n") == 1
-    assert re.search(rf"score\(\) of the model wrong_models:Wrong\('{kind}'\) {WRONG[kind][1]}", said)
+    messages = train.capsys.readouterr().err
+    assert stopped.value.code == 2 and messages.count("\n") == 1
+    assert re.search(rf"score\(\) of the model wrong_models:Wrong\('{kind}'\) {WRONG[kind][1]}", messages)
 
 
 def test_scores_without_a_gradient(train):
@@ -110,9 +110,9 @@ def test_scores_without_a_gradient(train):
 def test_scores_that_cannot_be_differentiated(train, device):
     with pytest.raises(SystemExit) as stopped:
         train("Hidden", "--max_step", 3, *device)
-    said = train.capsys.readouterr().err
-    assert stopped.value.code == 2 and said.count("\n") == 1
-    assert "score() of the model wrong_models:Hidden has no gradient: RuntimeError: " in said
+    messages = train.capsys.readouterr().err
+    assert stopped.value.code == 2 and messages.count("\n") == 1
+    assert "score() of the model wrong_models:Hidden has no gradient: RuntimeError: " in messages
     assert "Test average MRR" in train("Hidden", "--max_step", 0).out
 
 

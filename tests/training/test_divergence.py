@@ -95,8 +95,8 @@ def test_every_loss_of_a_custom_model(diverges, module, model, loss):
 
 @pytest.mark.parametrize("model", ["Logarithm", "Constant('nan')", "Constant('inf')"])
 def test_scores_of_a_custom_model_are_refused_by_a_ranking(diverges, module, model):
-    said = diverges("--model_name", f"diverging_models:{model}", "--max_step", 0, "--test")
-    assert "score() of the model diverging_models:" in said
+    messages = diverges("--model_name", f"diverging_models:{model}", "--max_step", 0, "--test")
+    assert "score() of the model diverging_models:" in messages
 
 
 def test_a_full_softmax_says_so(diverges):
@@ -109,8 +109,8 @@ def test_what_the_last_step_leaves(runs, diverges, processes):
     """The step after the last one would have a loss of NaN: nothing is saved."""
     flags = ["--model_name", "RESCAL", "-rc", 0, "--lr", "1e20", "--num_proc", processes]
     step = int(re.search(r"after step (\d+)", diverges(*flags, "--max_step", 30))[1])
-    said = diverges(*flags, "--max_step", step - 1)
-    assert "no tables are saved" in said and f"after step {step - 1}:" in said
+    messages = diverges(*flags, "--max_step", step - 1)
+    assert "no tables are saved" in messages and f"after step {step - 1}:" in messages
     assert not list(runs.folder.rglob("*.npy")) and not list(runs.folder.rglob("result.json"))
 
 
@@ -146,10 +146,10 @@ def test_every_table_and_the_last_good_one_stays(runs, diverges, monkeypatch, ta
     """A number that no further step may read, so that no loss tells of it: the validation does, or the end."""
     Poisoned(monkeypatch, 6, table, number, suffix)
     store = ["--flush", "none", "--batch_size", 16, "--neg_sample_size", 4, "--gamma", 200]
-    said = diverges("--model_name", "TransR", *store, "--max_step", 6, "--checkpoint_interval", 5, *flags)
-    assert f"{table} table" in said and "after step 6" in said
+    messages = diverges("--model_name", "TransR", *store, "--max_step", 6, "--checkpoint_interval", 5, *flags)
+    assert f"{table} table" in messages and "after step 6" in messages
     (kept,) = runs.folder.rglob("step-*")
-    assert f"the tables of step 5 are kept in {kept}" in said
+    assert f"the tables of step 5 are kept in {kept}" in messages
     arrays = CheckpointFolder(kept.parent).last().arrays
     assert all(np.isfinite(np.load(kept / f"{name}.npy")).all() for name in arrays)
 
@@ -161,8 +161,8 @@ def test_what_an_earlier_part_of_the_run_has_saved_stays(runs, diverges):
     entities = np.load(table)
     with pytest.MonkeyPatch.context() as patch:
         Poisoned(patch, 12, "entity", np.nan)
-        said = diverges("--max_step", 12, resume=folder)
-    assert f"the tables of step 10 are kept in {folder}" in said and tables(folder) == before
+        messages = diverges("--max_step", 12, resume=folder)
+    assert f"the tables of step 10 are kept in {folder}" in messages and tables(folder) == before
     assert np.array_equal(np.load(table), entities)
     runs.resume(folder, "--max_step", 15)
     assert tables(folder) == tables(runs("--max_step", 15, "--flush", "none"))

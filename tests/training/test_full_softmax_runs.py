@@ -56,9 +56,9 @@ def test_checkpoints_hold_the_optimizer(runs, kind):
 
 def test_a_warm_start_leaves_another_optimizer_s_states(runs):
     first = runs(*ALL, "--optimizer", "adagrad")
-    for optimizer, said in (("adagrad", True), ("adam", False)):
+    for optimizer, messages in (("adagrad", True), ("adam", False)):
         folder = runs(*ALL, "--optimizer", optimizer, "--init_from", first, "--max_step", 3)
-        assert json.loads((folder / "result.json").read_text())["init_from"]["optimizer_states"] == said
+        assert json.loads((folder / "result.json").read_text())["init_from"]["optimizer_states"] == messages
 
 
 def test_it_learns(runs):
@@ -78,8 +78,8 @@ def test_sampled_softmax_learns(runs):
 
 def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, capsys):
     folder = runs(*ALL, "--relation_prediction", 0.5, "--checkpoint_interval", 20)
-    said = capsys.readouterr().out
-    losses = [float(line.split()[-1]) for line in said.splitlines() if "average relation_loss" in line]
+    messages = capsys.readouterr().out
+    losses = [float(line.split()[-1]) for line in messages.splitlines() if "average relation_loss" in line]
     assert len(losses) == 2 and losses[1] < losses[0]
     logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["train/relation_loss"] for line in logged if "train/loss" in line] == pytest.approx(losses, rel=1e-3)
@@ -88,7 +88,7 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
     assert "relation_prediction was 0.5 and is 0.4" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags, said", [
+@pytest.mark.parametrize("flags, messages", [
     (["--model_name", "TransR"], "RotatE, SimplE, RESCAL, and not for TransR; give a number of negatives"),
     (["--model_name", "TransE_l2", "--relation_prediction", 1], "whose scores are products, and not of TransE_l2"),
     (["--loss_genre", "BCE"], "add --labels kvsall"),
@@ -113,12 +113,12 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
     (["--neg_chunk_size", 16], "leave it out"),
     (["--neg_sample_size", 64, "--entity_dropout", 0.1], "--neg_sample_size all"),
 ])
-def test_what_does_not_go_together(runs, flags, said, capsys):
+def test_what_does_not_go_together(runs, flags, messages, capsys):
     arguments, folder = runs.arguments(*ALL, *flags)
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
+    assert messages in capsys.readouterr().err
     assert not folder.exists()
 
 

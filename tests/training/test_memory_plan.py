@@ -1,4 +1,4 @@
-"""The memory plan against what runs really take, and what is said when it is too much."""
+"""The memory plan against what runs really take, and what is reported when it is too much."""
 
 import json
 import resource
@@ -30,8 +30,8 @@ def plan(capsys):
             main(["plan", "--json", *map(str, flags)])
         except SystemExit as ended:
             code = ended.code
-        said = capsys.readouterr()
-        return json.loads(said.out), code, said.err
+        messages = capsys.readouterr()
+        return json.loads(messages.out), code, messages.err
 
     return command
 
@@ -142,7 +142,7 @@ def test_parts_grow_with_what_they_are_for():
     assert parts(batch_size=2048)["host"]["training step"] == 2 * parts()["host"]["training step"]
 
 
-def test_what_does_not_fit_is_said_with_what_would(monkeypatch):
+def test_what_does_not_fit_is_reported_with_what_would(monkeypatch):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: 4 << 30)
     config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 400})
     size = GraphSize(10_000_000, 100, 1000)
@@ -267,15 +267,15 @@ def test_the_names_that_a_run_writes_are_counted(runs):
     assert graph_size(graph).training == len(graph.train) < graph_size(graph).triples
 
 
-def test_a_gpu_that_cannot_be_asked_is_said_to(small, capsys, monkeypatch):
+def test_a_gpu_that_cannot_be_asked_is_reported_to(small, capsys, monkeypatch):
     monkeypatch.setattr(available_memory, "device_bytes", lambda gpu: None)
     size = ["plan", "--entities", "1000", "--gpu", "0", "--model_name", "DistMult"]
     main(size)
-    assert "GPU 0 cannot be asked here how much memory it has" in (said := capsys.readouterr().out)
-    assert "a cache of 5% of the entities is assumed" in said
+    assert "GPU 0 cannot be asked here how much memory it has" in (messages := capsys.readouterr().out)
+    assert "a cache of 5% of the entities is assumed" in messages
     main([*size, "--json", "--cache_ratio", "0.5"])
-    said = json.loads(capsys.readouterr().out)["assumed"]
-    assert "cannot be asked here" in said and "5%" not in said
+    messages = json.loads(capsys.readouterr().out)["assumed"]
+    assert "cannot be asked here" in messages and "5%" not in messages
     main([*size[:3], "--json"])
     assert json.loads(capsys.readouterr().out)["assumed"] is None
 

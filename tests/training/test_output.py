@@ -11,7 +11,7 @@ import time
 import pytest
 from training.conftest import tables
 
-from dglke_frugal.output import say
+from dglke_frugal.output import log
 
 LONG = ["--max_step", 400, "--log_interval", 1]  # more output than pipes and buffers hold
 
@@ -32,8 +32,8 @@ def test_closed_and_full(runs, expected, redirection):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
     assert tables(folder) == expected
-    said = [line for line in done.stderr.splitlines() if "cannot be written" in line]
-    assert len(said) == (redirection == ">/dev/full") and "Traceback" not in done.stderr
+    messages = [line for line in done.stderr.splitlines() if "cannot be written" in line]
+    assert len(messages) == (redirection == ">/dev/full") and "Traceback" not in done.stderr
     assert "average loss" not in "".join(path.read_text() for path in folder.glob("*.json*"))
 
 
@@ -90,7 +90,7 @@ def test_a_line_of_the_log_is_one_write(monkeypatch):
     """Several ranks have one standard output, and with PYTHONUNBUFFERED each write goes there at once."""
     pipe = _Pipe()
     monkeypatch.setattr(sys, "stdout", pipe)
-    say("[proc 1][Train](30/30) average pos_loss: 0.5")
+    log("[proc 1][Train](30/30) average pos_loss: 0.5")
     assert pipe.writes == ["[proc 1][Train](30/30) average pos_loss: 0.5\n"]
 
 

@@ -148,7 +148,7 @@ def test_a_run_that_saved_nothing_cannot_be_prolonged(runs, capsys):
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "null", '{"steps": 5, "stopped_early": true}', '{"steps": "5"}'])
-def test_a_damaged_result_is_said(runs, capsys, content):
+def test_a_damaged_result_is_reported(runs, capsys, content):
     folder = runs("--max_step", 5)
     (folder / "result.json").write_text(content)
     with pytest.raises(SystemExit) as stopped:
@@ -158,7 +158,7 @@ def test_a_damaged_result_is_said(runs, capsys, content):
     assert str(folder / "result.json") in error and "remove it to go on from the last checkpoint" in error
 
 
-def test_a_table_that_is_missing_is_said(runs, capsys):
+def test_a_table_that_is_missing_is_reported(runs, capsys):
     folder = runs("--max_step", 5)
     (folder / "small_TransE_l2_relation.npy").unlink()
     with pytest.raises(SystemExit) as stopped:
@@ -167,7 +167,7 @@ def test_a_table_that_is_missing_is_said(runs, capsys):
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, messages",
     [
         (["--lr", "0.2"], "lr was 0.1 and is 0.2"),
         (["--seed", "4"], "seed was 3 and is 4"),
@@ -179,7 +179,7 @@ def test_a_table_that_is_missing_is_said(runs, capsys):
         ),
     ],
 )
-def test_another_configuration_is_refused_and_the_run_left_alone(runs, small, change, said, capsys):
+def test_another_configuration_is_refused_and_the_run_left_alone(runs, small, change, messages, capsys):
     folder = runs("--max_step", 4, "--checkpoint_interval", 4)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     lines = (small / "train.txt").read_text().splitlines(keepends=True)
@@ -188,7 +188,7 @@ def test_another_configuration_is_refused_and_the_run_left_alone(runs, small, ch
         runs.resume(folder, "--max_step", 6, *change)
     assert stopped.value.code == 2
     error = capsys.readouterr().err
-    assert said in error and "checksum" not in error
+    assert messages in error and "checksum" not in error
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -211,11 +211,11 @@ def test_early_stopping_keeps_the_best_tables(runs, capsys):
     """A learning rate that is far too high makes validation worse from some point on."""
     flags = ["--valid", "--eval_interval", 25, "--lr", 3]
     folder = runs(*flags, "--max_step", 4000, "--early_stop_patience", 2, "--test")
-    said = capsys.readouterr().out
+    messages = capsys.readouterr().out
     result = json.loads((folder / "result.json").read_text())
     best = result["best_validation"]
     assert result["stopped_early"] and result["steps"] == best["step"] + 50
-    assert f"taking the tables of step {best['step']}" in said
+    assert f"taking the tables of step {best['step']}" in messages
     stopped_there = runs(*flags, "--max_step", best["step"], "--test")
     assert tables(folder) == tables(stopped_there)
     assert result["test"] == json.loads((stopped_there / "result.json").read_text())["test"]
@@ -237,14 +237,14 @@ def test_early_stopping_counts_the_validations_of_earlier_parts(runs):
     assert tables(folder) == tables(whole)
 
 
-def test_divergence_is_said(runs, capsys):
+def test_divergence_is_reported(runs, capsys):
     with pytest.raises(SystemExit) as stopped:
         runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")
     assert stopped.value.code == 2
     assert "the training has diverged" in capsys.readouterr().err
 
 
-def test_a_finished_run_is_said_to_be_finished_without_a_lock(runs, capsys):
+def test_a_finished_run_is_reported_to_be_finished_without_a_lock(runs, capsys):
     """As in a folder that is only read, or that another process goes on with meanwhile."""
     folder = runs("--max_step", 3)
     with alone(folder):
@@ -258,10 +258,10 @@ def test_a_finished_run_is_said_to_be_finished_without_a_lock(runs, capsys):
 def test_auto_goes_on_with_the_newest_run_if_there_is_one(runs):
     flags = ["--checkpoint_interval", 10, "--resume", "auto", "--max_step"]
     arguments, folder = runs.arguments(*flags, 17)
-    for steps, said in ((17, ""), (30, "resuming after step 17 of 30")):
+    for steps, messages in ((17, ""), (30, "resuming after step 17 of 30")):
         process = runs.process([*arguments[:-1], str(steps)])
         output, _ = process.communicate(timeout=120)
-        assert process.returncode == 0 and said in output, output
+        assert process.returncode == 0 and messages in output, output
         assert last_checkpoint(folder) == steps
     assert len(list(folder.parent.iterdir())) == 1
     assert tables(folder) == tables(runs("--checkpoint_interval", 10, "--max_step", 30))

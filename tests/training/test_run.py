@@ -33,13 +33,13 @@ EVERYTHING = [
 ]
 
 
-def said(capsys):
+def messages(capsys):
     return capsys.readouterr().out
 
 
 def test_prints_what_scripts_for_dglke_parse(runs, capsys):
     runs(*EVERYTHING)
-    out = said(capsys)
+    out = messages(capsys)
     for step in (100, 200, 250):
         for name in ("pos_loss", "neg_loss", "loss", "regularization"):
             assert re.search(rf"^\[proc 0\]\[Train\]\({step}/250\) average {name}: \d+\.\d+$", out, re.M)
@@ -53,7 +53,7 @@ def test_prints_what_scripts_for_dglke_parse(runs, capsys):
 
 def test_everything_printed_is_there_for_programs(runs, capsys):
     folder = runs(*EVERYTHING)
-    out = said(capsys)
+    out = messages(capsys)
     result = json.loads((folder / "result.json").read_text())
     for split, metrics in (("Test", result["test"]), ("Valid", result["validation"])):
         printed = re.findall(rf"^\[0\]{split} average (\S+): (\S+)$", out, re.M)
@@ -106,7 +106,7 @@ def test_config_yaml_reruns_the_run(runs):
 
 
 @pytest.mark.parametrize(
-    "content, said",
+    "content, messages",
     [
         ("learning_rate: 0.1", "there is no flag 'learning_rate'"),
         ("resume: x", "there is no flag 'resume'"),
@@ -117,13 +117,13 @@ def test_config_yaml_reruns_the_run(runs):
         ("max_step: -1", "--max_step is -1"),
     ],
 )
-def test_config_files_that_cannot_be_used(content, said, tmp_path, capsys, runs):
+def test_config_files_that_cannot_be_used(content, messages, tmp_path, capsys, runs):
     path = tmp_path / "flags.yaml"
     path.write_text(content)
     with pytest.raises(SystemExit) as stopped:
         runs("--config", path)
     assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
+    assert messages in capsys.readouterr().err
 
 
 def test_the_command_line_goes_before_the_file(runs, tmp_path):
@@ -164,9 +164,8 @@ def test_flags_that_are_a_problem_elsewhere(runs, flags):
 
 def test_a_batch_larger_than_the_training_set_becomes_smaller(runs, capsys):
     folder = runs("--max_step", 3, "--batch_size", 20000, "--neg_sample_size", 1000)
-    assert "batch size (20000) is larger than the training set (11397 triples). Change the batch size to 11000" in said(
-        capsys
-    )
+    assert "batch size (20000) is larger than the training set (11397 triples). Change the batch size to 11000" in (
+        messages(capsys))
     assert json.loads((folder / "result.json").read_text())["training"]["triples"] == 3 * 11000
 
 
@@ -178,13 +177,13 @@ def test_one_relation_and_few_triples(tmp_path, small, capsys):
     runs = Runs(tmp_path, tmp_path)
     folder = runs("--max_step", 50, "--rel_part", "--valid", "--test", "--eval_interval", 25, "--flush", "p2f")
     assert np.load(folder / "small_TransE_l2_entity.npy").shape == (6, 20)
-    assert "Change the batch size to 5" in said(capsys)
+    assert "Change the batch size to 5" in messages(capsys)
 
 
 def test_no_steps_and_no_files(runs, capsys):
     folder = runs("--max_step", 0, "--test", "--eval_percent", 0.001)
     start = np.load(folder / "small_TransE_l2_entity.npy")
-    assert np.abs(start).max() <= 14 / 20 and "Test average MRR" in said(capsys)
+    assert np.abs(start).max() <= 14 / 20 and "Test average MRR" in messages(capsys)
     folder = runs("--max_step", 3, "--no_save_emb")
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "metrics.jsonl", "result.json"]
 
@@ -207,8 +206,8 @@ def test_the_gpu_is_refused_in_a_sentence(runs, capsys, tmp_path):
     with pytest.raises(SystemExit) as stopped:
         runs("--gpu", 0)
     assert stopped.value.code == 2
-    said_why = capsys.readouterr().err
-    assert "--gpu 0 needs a" in said_why and "leave --gpu out to train on the CPU" in said_why
+    message = capsys.readouterr().err
+    assert "--gpu 0 needs a" in message and "leave --gpu out to train on the CPU" in message
     assert not any(tmp_path.iterdir())
 
 

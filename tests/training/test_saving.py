@@ -50,24 +50,24 @@ def readers(run, small, tmp_path):
 
 def refusals(run, small, tmp_path, capsys):
     """What each reader says; it must end with code 2 and one line."""
-    said = {}
+    messages = {}
     for name, arguments in readers(run, small, tmp_path).items():
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         error = capsys.readouterr().err
         assert ended.value.code == 2 and error.count("\n") == 1, name
-        said[name] = error
+        messages[name] = error
     with pytest.raises(InputError) as refused:
         dglke_frugal.load(run)
-    return {**said, "load": str(refused.value)}
+    return {**messages, "load": str(refused.value)}
 
 
 @pytest.mark.parametrize("name", [ENTITY, RELATION])
 def test_a_table_of_another_step_is_refused_by_every_reader(extended, small, tmp_path, capsys, name):
     before, run = extended
     shutil.copy(before / name, run / name)
-    for reader, said in refusals(run, small, tmp_path, capsys).items():
-        assert f"{name} is not the file that was saved after step 12" in said, reader
+    for reader, messages in refusals(run, small, tmp_path, capsys).items():
+        assert f"{name} is not the file that was saved after step 12" in messages, reader
     emb_sim = ["emb_sim", "--format", "*", "--topK", "2", "--output", str(tmp_path / "sim"), "--emb_file"]
     with pytest.raises(SystemExit):
         main([*emb_sim, str(run / name)])
@@ -126,8 +126,8 @@ def half_saved(runs, run, moved):
 def test_files_that_are_not_all_in_their_place_are_refused_until_a_resume_puts_them_there(
         runs, small, tmp_path, capsys, moved):
     run, done = half_saved(runs, runs("--max_step", 6), moved)
-    said = refusals_but_resume(run, small, tmp_path, capsys)
-    for reader, sentence in said.items():
+    messages = refusals_but_resume(run, small, tmp_path, capsys)
+    for reader, sentence in messages.items():
         assert f"end it with: dglke_train --resume {run}" in sentence, reader
     for read in (lambda: read_table(run / ENTITY), lambda: read_result(run), lambda: RunLog.read(run)):
         with pytest.raises(InputError, match="was interrupted"):
@@ -140,15 +140,15 @@ def test_files_that_are_not_all_in_their_place_are_refused_until_a_resume_puts_t
 
 def refusals_but_resume(run, small, tmp_path, capsys):
     copy = shutil.copytree(run, tmp_path / "copy" / run.name)
-    said = {}
+    messages = {}
     for name, arguments in readers(run, small, tmp_path).items():
         if name != "resume":
             with pytest.raises(SystemExit) as ended:
                 main(arguments)
-            said[name] = capsys.readouterr().err
-            assert ended.value.code == 2 and said[name].count("\n") == 1, name
+            messages[name] = capsys.readouterr().err
+            assert ended.value.code == 2 and messages[name].count("\n") == 1, name
     assert sorted(os.listdir(copy)) == sorted(os.listdir(run))  # readers change nothing
-    return said
+    return messages
 
 
 def test_what_was_not_complete_is_removed_by_a_resume(runs):

@@ -60,8 +60,9 @@ DECAY = ["--lr", 2, "--lr_decay_at", 40, 61, "--lr_factor", 0.1]
 def test_the_rate_of_given_steps_is_that_of_a_run_that_goes_on_with_another_rate(runs, on_device, capsys):
     """Whatever the store, and where the run was interrupted."""
     folder = runs("--max_step", 100, *DECAY)
-    said = capsys.readouterr().out
-    assert "40 steps are done: the learning rate is now 0.2\n" in said and "61 steps are done: the learning rate is now 0.02\n" in said
+    messages = capsys.readouterr().out
+    assert ("40 steps are done: the learning rate is now 0.2\n" in messages
+            and "61 steps are done: the learning rate is now 0.02\n" in messages)
     expected = tables(folder)
     assert expected != tables(runs("--max_step", 100, "--lr", 2))
     for flags in (["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "sync", "--cache_ratio", 1]):
@@ -91,10 +92,10 @@ def test_the_rate_falls_is_logged_and_is_what_steps_use(runs, capsys, monkeypatc
                                                                            make(config, *rest))[1])
     folder = runs("--max_step", 200, *PLATEAU)
     rate, best, expected = 2, -1.0, []
-    for (step, mrr), (at, said) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
+    for (step, mrr), (at, messages) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
         best, rate = max(best, mrr), rate * (1 if mrr > best else 0.3)
         expected.append(rate)
-        assert step == at and said == pytest.approx(rate)
+        assert step == at and messages == pytest.approx(rate)
     changes = list(dict.fromkeys([2, *expected]))
     assert len(changes) > 2 and rates == pytest.approx(changes)
     assert capsys.readouterr().out.count("the learning rate is now") == len(changes) - 1

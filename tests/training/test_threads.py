@@ -71,11 +71,11 @@ def test_a_number_of_threads_that_is_none_takes_all_cores(wanted, monkeypatch):
     assert session.thread_count(TrainConfig()) == 12
 
 
-@pytest.mark.parametrize("given, said", [
+@pytest.mark.parametrize("given, messages", [
     ({"WORLD_SIZE": "abc"}, "WORLD_SIZE is 'abc'"), ({"WORLD_SIZE": "2"}, "RANK is not set"),
     ({"WORLD_SIZE": "2", "RANK": "first"}, "RANK is 'first'"),
     ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": ""}, "LOCAL_WORLD_SIZE is ''")])
-def test_what_torchrun_does_not_give_is_said(runs, given, said, monkeypatch, capsys):
+def test_what_torchrun_does_not_give_is_reported(runs, given, messages, monkeypatch, capsys):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
@@ -84,4 +84,4 @@ def test_what_torchrun_does_not_give_is_said(runs, given, said, monkeypatch, cap
         runs("--max_step", 1)
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1
-    assert f"the environment variable {said}" in error and "unset WORLD_SIZE" in error
+    assert f"the environment variable {messages}" in error and "unset WORLD_SIZE" in error

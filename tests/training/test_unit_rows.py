@@ -68,6 +68,6 @@ def test_it_is_part_of_a_run_s_identity(runs, capsys):
 def test_what_it_does_not_go_with(runs, flags, capsys):
     with pytest.raises(SystemExit) as stopped:
         runs(*UNIT, *flags)
-    said = capsys.readouterr().err
-    assert stopped.value.code == 2 and len(said.splitlines()) == 1
-    assert "--normalize_entities" in said and flags[0] in said
+    messages = capsys.readouterr().err
+    assert stopped.value.code == 2 and len(messages.splitlines()) == 1
+    assert "--normalize_entities" in messages and flags[0] in messages

@@ -112,7 +112,7 @@ def test_what_cannot_be_started_from(runs, tmp_path, capsys, change, says):
 @pytest.mark.parametrize("damage", [
     lambda path: path.write_bytes(b""), lambda path: path.write_bytes(b"no numbers"), lambda path: path.unlink(),
     lambda path: path.write_bytes(path.read_bytes()[:-4]), lambda path: np.save(path, np.zeros(3, np.float32))])
-def test_damaged_optimizer_states_are_said(runs, capsys, damage):
+def test_damaged_optimizer_states_are_reported(runs, capsys, damage):
     first = runs("--max_step", 2)
     (path,) = first.glob("optimizer/*/entity_state.npy")
     damage(path)
@@ -140,5 +140,5 @@ def test_names_of_another_run_are_noticed(runs, tmp_path, capsys):
     (first / "config.json").write_text(json.dumps({**maps, "emap_file": str(tmp_path / "few.tsv")}))
     with pytest.raises(SystemExit):
         runs("--max_step", 2, "--init_from", first)
-    said = capsys.readouterr().err
-    assert "--init_from finds rows by name" in said and f"few.tsv has changed since {first} was trained" in said
+    messages = capsys.readouterr().err
+    assert "--init_from finds rows by name" in messages and f"few.tsv has changed since {first} was trained" in messages

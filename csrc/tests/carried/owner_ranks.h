@@ -83,7 +83,7 @@ class Ranks {
   }
 
   // What a rank hears of all others from now on, of either kind.
-  void say_all(std::uint64_t number) {
+  void announce_all(std::uint64_t number) {
     for (auto& each : words_) std::fill(each.begin(), each.end(), number);
   }
 

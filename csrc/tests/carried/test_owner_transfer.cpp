@@ -171,7 +171,7 @@ TEST(OwnerTransferRows, ArePrefetchedInFloatsFromHalves) {
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = start_value(row, rank, static_cast<std::int64_t>(i));
       round_embedding_to_nearest(layout, values.data(), all.rows(0).host_part(row, rank));
     }
-  all.say_all(1);
+  all.announce_all(1);
   for (int rank = 0; rank < 3; ++rank) cpu::prefetch(all.rows(rank), planned[0].reads(), all.records_of(0), 1);
   for (std::size_t u = 0; u < 9; ++u)
     for (int rank = 0; rank < 3; ++rank)

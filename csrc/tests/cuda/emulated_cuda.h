@@ -74,7 +74,7 @@ inline int alive;
 inline std::function<void()> kernel;
 inline Barrier block_barrier;
 inline std::map<std::pair<unsigned, unsigned>, Barrier> lane_barriers;  // by warp and mask
-inline std::vector<std::uint64_t> said;                                 // what each thread tells its warp
+inline std::vector<std::uint64_t> told;                                 // what each thread tells its warp
 inline std::vector<float> dynamic;
 
 inline float* dynamic_shared() {
@@ -119,9 +119,9 @@ inline void sync_lanes(unsigned mask) {
 template <typename T>
 T exchange(unsigned mask, T value, unsigned from) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
-  std::memcpy(&said[threadIdx.x], &value, sizeof(T));
+  std::memcpy(&told[threadIdx.x], &value, sizeof(T));
   sync_lanes(mask);
-  std::memcpy(&value, &said[threadIdx.x / kWarp * kWarp + from], sizeof(T));
+  std::memcpy(&value, &told[threadIdx.x / kWarp * kWarp + from], sizeof(T));
   sync_lanes(mask);
   return value;
 }
@@ -161,7 +161,7 @@ inline void launch(unsigned blocks, unsigned size, std::size_t bytes, std::funct
   gridDim.x = blocks;
   blockDim.x = size;
   dynamic.assign(bytes / sizeof(float) + 8, NAN);
-  said.assign((size + kWarp - 1) / kWarp * kWarp, 0);
+  told.assign((size + kWarp - 1) / kWarp * kWarp, 0);
   while (threads.size() < size) threads.push_back(std::make_unique<Thread>());
   for (unsigned block = 0; block < blocks; ++block) run_block(block, size);
 }
@@ -220,12 +220,12 @@ T __shfl_down_sync(unsigned mask, T value, int by, int = 32) {
   return emulation::exchange(mask, value, from < emulation::kWarp ? from : threadIdx.x % emulation::kWarp);
 }
 inline unsigned __ballot_sync(unsigned mask, bool vote) {
-  emulation::said[threadIdx.x] = vote;
+  emulation::told[threadIdx.x] = vote;
   emulation::sync_lanes(mask);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < emulation::kWarp; ++lane)
     if (mask >> lane & 1)  // others may say what is no vote
-      votes |= static_cast<unsigned>(emulation::said[threadIdx.x / emulation::kWarp * emulation::kWarp + lane]) << lane;
+      votes |= static_cast<unsigned>(emulation::told[threadIdx.x / emulation::kWarp * emulation::kWarp + lane]) << lane;
   emulation::sync_lanes(mask);
   return votes;
 }

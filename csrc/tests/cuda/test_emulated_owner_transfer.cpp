@@ -58,7 +58,7 @@ Ranks filled(const Case& each) {
   return ranks;
 }
 
-// What is an embedding or a state of a record in floats; of what pads nothing is said.
+// What is an embedding or a state of a record in floats; of what pads nothing is reported.
 std::vector<float> known(const Ranks& ranks, std::vector<float> records, std::int64_t stride) {
   std::vector<float> found;
   for (std::size_t i = 0; i < records.size(); ++i)
@@ -74,8 +74,8 @@ TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
       Ranks expected = filled(each), found = filled(each);
       const std::int64_t number = 1;
       for (int rank = 0; rank < each.ranks; ++rank) {
-        expected.say_all(number);
-        found.say_all(number);
+        expected.announce_all(number);
+        found.announce_all(number);
         cpu::prefetch(expected.rows(rank), step.reads(), expected.records_of(0), number);
         unsigned turn = 0;
         // The number is prefetched with the rows, as another piece; or was there before.
@@ -115,8 +115,8 @@ TEST(EmulatedOwnerTransfer, WriteBacksReachTheHostWithTheColumnsOfAllRanks) {
       const std::vector<float> before = found.host;
       for (int rank = 0; rank < each.ranks; ++rank) {
         const std::int64_t number = 2;
-        expected.say_all(number);
-        found.say_all(number);
+        expected.announce_all(number);
+        found.announce_all(number);
         cpu::write_back(expected.rows(rank), step.write_backs(), number);
         std::uint64_t counter = 0;
         unsigned turn = 0;
@@ -138,8 +138,8 @@ TEST(EmulatedOwnerTransfer, EvictedRowsReachTheHostWithTheColumnsOfAllRanks) {
                          RowDestination::kHostRow});
     evicted.resize(static_cast<std::size_t>(std::min<std::int64_t>(each.rows, kTableRows / 2)));
     for (int rank = 0; rank < each.ranks; ++rank) {
-      expected.say_all(5);
-      found.say_all(5);
+      expected.announce_all(5);
+      found.announce_all(5);
       cpu::write_back_evicted(expected.rows(rank), evicted.data(), static_cast<std::int64_t>(evicted.size()), 5);
       cuda::write_back_evicted(found.rows(rank), evicted.data(), static_cast<std::int64_t>(evicted.size()), 5, {});
     }

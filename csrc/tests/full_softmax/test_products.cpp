@@ -40,7 +40,7 @@ struct Matrix {
   }
 };
 
-// Element (i, j) of a b, as it is said to be: one sum in the order of its depth, which begins with `before`.
+// Element (i, j) of a b, as it is reported to be: one sum in the order of its depth, which begins with `before`.
 void expect_product(Matrix& found, Matrix& a, Matrix& b, float before = 0.0f) {
   for (std::int64_t i = 0; i < found.rows; ++i)
     for (std::int64_t j = 0; j < found.columns; ++j) {

@@ -52,8 +52,8 @@ TEST(HostRegistration, SaysWhyItCannot) {
     const HostRegistration registration(page, sizeof page);
     FAIL() << "registered memory without a device";
   } catch (const DeviceError& error) {
-    const std::string said = error.what();  // of a build without CUDA, or of CUDA without a device
-    EXPECT_TRUE(said == kBuiltWithoutCuda || said.find("egister") != std::string::npos) << said;
+    const std::string messages = error.what();  // of a build without CUDA, or of CUDA without a device
+    EXPECT_TRUE(messages == kBuiltWithoutCuda || messages.find("egister") != std::string::npos) << messages;
   }
   EXPECT_FALSE(list_devices(true).reason.empty());
 }

@@ -103,7 +103,7 @@ class ColumnRank0Run(ColumnRun, Rank0Run):
     def _open_ring(self, sampler):
         return sampler.make_ring(self.config.device.ranks)
 
-    def _say_batch_size(self):
+    def _log_batch_size(self):
         ranks, positives = self.config.device.ranks, self.sampler.batch_size
         print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
 

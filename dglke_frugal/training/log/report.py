@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import Dict, Iterator, Optional
 
-from ...output import say
+from ...output import log
 from ...progress import progress, shows_bars
 from ..loop import TrainingLoop
-from ..overview import short, time_left
+from ..messages import short, time_left
 from .counters import StoreCounters
 
 BAR_SECONDS = 0.5  # between two looks at the counters
@@ -84,7 +84,7 @@ class Report:
         self._logged = now
 
     def step(self, done: int) -> bool:
-        """Step number `done` (counted from 1) has run. Returns whether it was one after which losses are said."""
+        """Step number `done` (counted from 1) has run. Returns whether it was one after which losses are reported."""
         if self._bar is not None:
             self._move_bar()
         if done % self._interval:
@@ -116,33 +116,35 @@ class Report:
             **({"relation_loss": losses.relation} if losses.relation else {}),
         }
         for name, mean in self.losses.items():
-            self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {short(mean)}")
-        self._say(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
+            self._write(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {short(mean)}")
+        self._write(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
         spent = {name: now.seconds[name] - self._logged.seconds[name] for name in now.seconds}
-        self._say(f"[proc {self._rank}]" + ", ".join(f"{name}: {value:.3f}" for name, value in spent.items()))
+        self._write(f"[proc {self._rank}]" + ", ".join(f"{name}: {value:.3f}" for name, value in spent.items()))
         rates = now.rates(self._logged)
         if self._bar is None and self._rank == 0:  # a bar says this itself
             left = (self._max_step - done) / rates["train/steps_per_second"]
-            self._say(f"[proc {self._rank}]{rates['train/triples_per_second']:,.0f} triples/s, {time_left(left)} left")
+            self._write(f"[proc {self._rank}]{rates['train/triples_per_second']:,.0f} triples/s, {time_left(left)} "
+                        "left")
         if now.store:
-            self._say(f"[proc {self._rank}]" + _store_line(now.store - self._logged.store, rates["train/stall_share"]))
+            self._write(f"[proc {self._rank}]" + _store_line(now.store - self._logged.store,
+                                                             rates["train/stall_share"]))
         self._tracker.log({**{f"train/{name}": mean for name, mean in self.losses.items()}, **rates}, done)
         self._start_interval(now)
 
-    def _say(self, line):
+    def _write(self, line):
         if self._bar is not None:
             self._bar.write(line)
         else:
-            say(line)
+            log(line)
 
     def close(self, done: int) -> None:
-        """The training is over after `done` steps: say what was not said yet."""
+        """The training is over after `done` steps: print what was not printed yet."""
         if self._now().steps > self._logged.steps:
             with contextlib.suppress(RuntimeError):  # of a device that has failed, with the losses on it
                 self._log(done)
         if self._bar is not None:
             self._bar.close()
-        say(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds")
+        log(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds")
 
     def totals(self) -> Dict[str, object]:
         """What the run's summary says of the whole training of this process, without validations and checkpoints."""

@@ -24,7 +24,7 @@ from ..folder.run_folder import check_flags, create_run_folder, fingerprint, wri
 from ..lock import alone
 from ..log.tracker import MakeTracker
 from ..memory.memory_plan import HOST, plan_memory
-from ..overview import end_lines, epochs, graph_facts, reading_lines, start_lines
+from ..messages import end_lines, epochs, graph_facts, reading_lines, start_lines
 from ..resume import newest_run, with_seed_of
 from ..session import check_saves, graph_size, is_finished, load, thread_count
 from .group import Machines, found_by_all

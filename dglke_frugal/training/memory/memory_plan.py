@@ -1,4 +1,4 @@
-"""How much memory and disk a run needs, part by part, against what there is: said before anything is allocated."""
+"""How much memory and disk a run needs, part by part, against what there is: reported before anything is allocated."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class WorkerRun(RankRun):
         parts = self._hello["parts"]
         return super()._make_sampler(SharedArray.attach(parts[self.rank]) if parts else None, self.group.ranks)
 
-    def _say_batch_size(self) -> None:
+    def _log_batch_size(self) -> None:
         pass
 
     def train(self) -> None:

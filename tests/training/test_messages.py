@@ -13,8 +13,8 @@ from training.conftest import Runs
 from dglke_frugal.cli.evaluate import main as evaluate_command
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.evaluation import EmbeddingModel, Protocol, evaluate, ranking
-from dglke_frugal.training import overview
-from dglke_frugal.training.overview import graph_facts, short, time_left
+from dglke_frugal.training import messages
+from dglke_frugal.training.messages import graph_facts, short, time_left
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def strange(tmp_path):
 
 def test_the_start_says_what_there_is(strange, capsys):
     folder = strange("--max_step", 21, "--batch_size", 20, "--neg_sample_size", 10, "--valid", "--test")
-    said = capsys.readouterr().out
-    lines = said.splitlines()
+    messages = capsys.readouterr().out
+    lines = messages.splitlines()
     for split, count in (("train", 42), ("valid", 2), ("test", 4)):  # as DGL-KE, in its order
         assert lines.index(f"Reading {split} triples....") < lines.index(f"Finished. Read {count} {split} triples.")
     assert {"|Train|: 42", "|valid|: 2", "|test|: 4"} <= set(lines)
     assert "small: 42 entities, 3 relations, 48 triples" in lines
     assert f"TransE_l2, 21 steps of 20 triples (10.0 epochs), seed 3, in {folder}" in lines
-    assert "2 of 42 training triples stand there twice" in said
-    assert "1 entity of valid is in no training triple" in said and "1 of its triples (50.0%)" in said
-    assert "2 entities of test are in no training triple" in said and "2 of its triples (50.0%)" in said
-    assert "--eval_interval 10000 is more than --max_step 21, so --valid never ranks" in said
+    assert "2 of 42 training triples stand there twice" in messages
+    assert "1 entity of valid is in no training triple" in messages and "1 of its triples (50.0%)" in messages
+    assert "2 entities of test are in no training triple" in messages and "2 of its triples (50.0%)" in messages
+    assert "--eval_interval 10000 is more than --max_step 21, so --valid never ranks" in messages
     result = json.loads((folder / "result.json").read_text())
     assert result["graph"] == {
         "entities": 42, "relations": 3, "triples": {"train": 42, "valid": 2, "test": 4}, "duplicates": 2,
@@ -52,7 +52,7 @@ def test_the_start_says_what_there_is(strange, capsys):
     assert result["epochs"] == pytest.approx(10.0)
 
 
-def test_what_the_test_has_to_do_with_training_is_said(runs, capsys, tmp_path):
+def test_what_the_test_has_to_do_with_training_is_reported(runs, capsys, tmp_path):
     """Relations that nothing trains, and triples that are trained, by the training and by dglke_eval."""
     data = tmp_path / "said"
     data.mkdir()
@@ -67,24 +67,24 @@ def test_what_the_test_has_to_do_with_training_is_said(runs, capsys, tmp_path):
         "2 relations of test are in no training triple, so their rows stay at random: 3 of its triples (50.0%)",
         "3 of 6 test triples stand in train as well (50.0%)",
     ]
-    said = capsys.readouterr().out
-    assert all(line in said for line in expected)
+    messages = capsys.readouterr().out
+    assert all(line in messages for line in expected)
     result = json.loads((folder / "result.json").read_text())["graph"]["held_out"]
     assert result["test"] == {"entities": 0, "with_new_entities": 0, "relations": 2, "with_new_relations": 3,
                               "in_train": 3}
     evaluate_command(["--model_path", str(folder)])
-    said = capsys.readouterr().out
-    assert all(line in said for line in expected[2:]) and "of valid" not in said
+    messages = capsys.readouterr().out
+    assert all(line in messages for line in expected[2:]) and "of valid" not in messages
     runs("--max_step", 3, "--test")
-    said = capsys.readouterr().out
-    assert "stand in train" not in said and "in no training triple" not in said
+    messages = capsys.readouterr().out
+    assert "stand in train" not in messages and "in no training triple" not in messages
 
 
 def test_large_graphs_are_not_searched(monkeypatch):
     part = Triples(*(np.arange(5, dtype=np.int32) % n for n in (9, 3, 9)))
     graph = KnowledgeGraph("g", 10, 3, part, test=part)
     assert graph_facts(graph)["held_out"]["test"]["in_train"] == 5
-    monkeypatch.setattr(overview, "SEARCHED", 4)
+    monkeypatch.setattr(messages, "SEARCHED", 4)
     assert graph_facts(graph)["held_out"]["test"]["in_train"] is None
 
 
@@ -93,8 +93,8 @@ def test_valid_is_suggested_where_it_is_there(strange, runs, capsys):
     assert "add --valid --eval_interval 10 to see" in capsys.readouterr().out
     runs("--max_step", 50, "--valid", "--eval_interval", 25)
     runs("--max_step", 5, "--data_files", "train.txt")
-    said = capsys.readouterr().out
-    assert "--valid" not in said.replace("--valid=", "") and "stand there twice" not in said
+    messages = capsys.readouterr().out
+    assert "--valid" not in messages.replace("--valid=", "") and "stand there twice" not in messages
 
 
 def test_the_end_says_commands_that_work(runs, monkeypatch, capsys, tmp_path):
@@ -123,10 +123,10 @@ def test_what_was_done_is_not_suggested(runs, capsys):
 
 def test_log_lines_are_short_and_say_the_time_left(runs, capsys):
     runs("--max_step", 200, "--log_interval", 100)
-    said = capsys.readouterr().out
-    assert all(len(value) <= 12 for value in re.findall(r"average \w+: (\S+)", said))
-    assert len(re.findall(r"^\[proc 0\][\d,]+ triples/s, \d+:\d\d:\d\d left$", said, re.M)) == 2
-    assert said.count(" 0:00:00 left") >= 1
+    messages = capsys.readouterr().out
+    assert all(len(value) <= 12 for value in re.findall(r"average \w+: (\S+)", messages))
+    assert len(re.findall(r"^\[proc 0\][\d,]+ triples/s, \d+:\d\d:\d\d left$", messages, re.M)) == 2
+    assert messages.count(" 0:00:00 left") >= 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_duplicates_are_counted_as_a_set_counts_them(monkeypatch):
     columns = [rng.integers(0, n, 500).astype(np.int32) for n in (9, 3, 9)]
     graph = KnowledgeGraph("g", 10, 3, Triples(*columns))
     assert graph_facts(graph)["duplicates"] == 500 - len(set(zip(*(column.tolist() for column in columns))))
-    monkeypatch.setattr(overview, "COUNTED", 499)
+    monkeypatch.setattr(messages, "COUNTED", 499)
     assert graph_facts(graph)["duplicates"] is None
 
 

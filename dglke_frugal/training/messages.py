@@ -184,8 +184,8 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
         next_commands += [
             f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"',
         ]
-    said = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
-    return [said, *(f"    {line}" for line in next_commands)]
+    message = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
+    return [message, *(f"    {line}" for line in next_commands)]
 
 
 def _example(graph: KnowledgeGraph) -> List[str]:
