@@ -10,7 +10,8 @@ from . import _native, available_memory
 from .config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .errors import InputError
 from .models import built_in_model
-from .training.columns.column_config import uses_owner_transfer, shard_config, own_gpus, reach_each_other, refusal
+from .training.columns.column_config import (uses_owner_transfer, shard_config, own_gpus, reach_each_other,
+                                             why_not_sharded)
 from .training.memory.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
 
 TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
@@ -100,7 +101,7 @@ def resolve_workers(config: TrainConfig) -> Tuple[TrainConfig, Reasons]:
     if device.ranks > most:
         raise InputError(f"{device.ranks} ranks are more than the {most} that one machine can run; use fewer with "
                          f"{'--num_proc' if device.num_proc == device.ranks else '--gpu'}")
-    if device.parallel == "columns" and (reason := refusal(config)):
+    if device.parallel == "columns" and (reason := why_not_sharded(config)):
         raise InputError(f"--parallel columns {reason}; or use --parallel rows")
     if device.parallel == AUTO:
         chosen, reasons["parallel"] = _parallel(config)
@@ -154,7 +155,7 @@ def _by_columns(config: TrainConfig) -> bool:
 def _parallel(config: TrainConfig) -> Tuple[str, str]:
     device = config.device
     # DGL-KE has --rel_part so that GPUs share fewer relations; sharded by columns there is nothing to share.
-    if reason := refusal(replace(config, device=replace(device, rel_part=False))):
+    if reason := why_not_sharded(replace(config, device=replace(device, rel_part=False))):
         return "rows", f"columns {reason}"
     if not own_gpus(config):
         return "rows", "ranks share a GPU"

@@ -257,7 +257,7 @@ bool FlushWorker::flush_some(bool register_between) {
     write(taken_[i]);
     land(taken_[i]);
   }
-  settle_releases();
+  count_releases();
   publish_open();
   return true;
 }
@@ -311,13 +311,13 @@ void FlushWorker::land(std::int32_t index) {
 }
 
 void FlushWorker::release_staging(int rank, std::int64_t block) {
-  if (release_count_ > 0 && (rank != release_rank_ || block != release_block_)) settle_releases();
+  if (release_count_ > 0 && (rank != release_rank_ || block != release_block_)) count_releases();
   release_rank_ = rank;
   release_block_ = block;
   ++release_count_;
 }
 
-void FlushWorker::settle_releases() {
+void FlushWorker::count_releases() {
   if (release_count_ == 0) return;
   // Release: the rank that sees zero may overwrite the bytes that were read here.
   const std::int64_t before =

@@ -71,7 +71,7 @@ class FlushWorker final : public Flusher {
   void write(std::int32_t record) FRUGAL_REQUIRES(thread_);
   void land(std::int32_t record) FRUGAL_REQUIRES(thread_);
   void release_staging(int rank, std::int64_t block) FRUGAL_REQUIRES(thread_);
-  void settle_releases() FRUGAL_REQUIRES(thread_);
+  void count_releases() FRUGAL_REQUIRES(thread_);
   // The gate.
   void count(std::int64_t due, int change) FRUGAL_REQUIRES(thread_);
   void publish_open() FRUGAL_REQUIRES(thread_);

@@ -38,7 +38,7 @@ class Buffer {
     size_ = 0;
     data_ = static_cast<float*>(std::aligned_alloc(alignment, whole));
     if (!data_) throw std::bad_alloc();
-    if (alignment == kPage) madvise(data_, whole, MADV_HUGEPAGE);  // a hint: refusal changes nothing but time
+    if (alignment == kPage) madvise(data_, whole, MADV_HUGEPAGE);  // a hint: an error changes nothing but time
     std::memset(data_, 0, whole);
     size_ = floats;
   }

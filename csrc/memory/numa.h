@@ -13,7 +13,7 @@ std::vector<int> parse_node_list(const std::string& list);
 
 struct Interleaving {
   int nodes = 1;        // over how many the pages are spread from now on; 1: there is only one, or it was refused
-  std::string refusal;  // the system's reason, if it was refused
+  std::string why_not;  // the system's reason, if it was refused
 };
 
 // Asks for pages of [address, address + bytes) that are not there yet to come from all nodes in turn. address: on a

@@ -28,7 +28,7 @@ class DenseStep:
     learning rate, say), and the optimizer must allow it: of torch's, SGD does, and others made with capturable=True.
     """
 
-    EAGER_STEPS = 3  # while libraries settle
+    EAGER_STEPS = 3  # while libraries allocate and tune
 
     def __init__(self, loss_of: Callable[..., torch.Tensor], optimizer: torch.optim.Optimizer, graphs: bool = True):
         """loss_of(rows, *inputs): a number. graphs: False to launch each operation on a GPU, too."""

@@ -28,25 +28,25 @@ def custom_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor,
     except Exception as error:
         if _is_of_machine(error, head.is_cuda):
             raise
-        raise _refusal(model, f"failed{_place(error)}: {type(error).__name__}: {first_line(error)}") from error
+        raise _why_not(model, f"failed{_place(error)}: {type(error).__name__}: {first_line(error)}") from error
     changed = [kind for kind, each, version in zip(_KINDS, rows, before) if _version(each) != version]
     if changed:
-        raise _refusal(model, f"changes {' and '.join(changed)} in place, of which other scores are made as well; "
+        raise _why_not(model, f"changes {' and '.join(changed)} in place, of which other scores are made as well; "
                               "compute new tensors, as by head * 2 in place of head *= 2")
     if not isinstance(scores, torch.Tensor):
-        raise _refusal(model, f"returns {type(scores).__name__}; return a tensor of scores")
+        raise _why_not(model, f"returns {type(scores).__name__}; return a tensor of scores")
     shape = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
     if scores.shape != shape:
         given = ", ".join(f"{kind} {tuple(each.shape)}" for kind, each in zip(_KINDS, rows))
-        raise _refusal(model, f"returns shape {tuple(scores.shape)} for {given}; return one score for each triple, "
+        raise _why_not(model, f"returns shape {tuple(scores.shape)} for {given}; return one score for each triple, "
                               f"shape {tuple(shape)}")
     if not scores.is_floating_point():
-        raise _refusal(model, f"returns {scores.dtype} numbers; return float32")
+        raise _why_not(model, f"returns {scores.dtype} numbers; return float32")
     if scores.device != head.device:
-        raise _refusal(model, f"returns scores on {scores.device} for rows on {head.device}; keep what it needs on the "
+        raise _why_not(model, f"returns scores on {scores.device} for rows on {head.device}; keep what it needs on the "
                               "device of the rows")
     if torch.is_grad_enabled() and head.requires_grad and not scores.requires_grad:
-        raise _refusal(model, "returns scores without a gradient, from which nothing is learned; compute them from "
+        raise _why_not(model, "returns scores without a gradient, from which nothing is learned; compute them from "
                               "head, relation and tail by torch's operations, without detach() and no_grad()")
     return scores.float()
 
@@ -59,7 +59,7 @@ def differentiates(model: TorchModel, on_gpu: bool) -> Iterator[None]:
     except Exception as error:
         if _is_of_machine(error, on_gpu):
             raise
-        raise _refusal(model, f"has no gradient: {type(error).__name__}: {first_line(error)}") from error
+        raise _why_not(model, f"has no gradient: {type(error).__name__}: {first_line(error)}") from error
 
 
 def rankable_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
@@ -80,7 +80,7 @@ def diverged_scores(model: TorchModel, score: float) -> Diverged:
                     "it gives such scores of finite rows")
 
 
-def _refusal(model: TorchModel, what: str) -> InputError:
+def _why_not(model: TorchModel, what: str) -> InputError:
     return InputError(f"score() of the model {model.name} {what}")
 
 

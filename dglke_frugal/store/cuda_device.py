@@ -260,7 +260,7 @@ class _CudaSideStream(SideStream):
 
 
 class GraphedWork(Repeated):
-    """Work that runs as it is at first, while libraries settle, and is then captured once and replayed."""
+    """Work that runs as it is at first, while libraries allocate and tune, and is then captured once and replayed."""
 
     PLAIN_RUNS = 2
 

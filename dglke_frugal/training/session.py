@@ -1,4 +1,4 @@
-"""From flags to a finished run: load the graph, choose, plan, make the run, train, and say what was done."""
+"""From flags to a finished run: load the graph, resolve, plan, make the run, train, and say what was done."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def test_unsupported_releases_are_refused(monkeypatch, package, version, says):
     monkeypatch.setattr(metadata, "requires", lambda name: [
         "dglke==0.1.2; extra == 'vanilla'", "dgl<=2.1.0,>=1.1.3; extra == 'vanilla'"])
     monkeypatch.setattr(sys, "version_info", (3, 11, 0))
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(InputError) as error:
         versions.check_versions()
-    assert says in str(refusal.value)
+    assert says in str(error.value)
 
 
 def test_a_python_without_dgl_is_told_what_to_do(monkeypatch):

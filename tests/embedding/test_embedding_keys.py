@@ -1,4 +1,4 @@
-"""Rows by key against a dictionary with scores: full tables, every policy, evictions, refusals, resuming."""
+"""Rows by key against a dictionary with scores: full tables, every policy, evictions, errors, resuming."""
 import numpy as np
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Files of odd names, read by us and by a plain reader that shares no code: the same graph, or a refusal by both."""
+"""Files of odd names, read by us and by a plain reader that shares no code: the same graph, or an error by both."""
 
 import gzip
 import random
@@ -104,7 +104,7 @@ def drawn(fuzz_seed, monkeypatch):
 
 
 @pytest.mark.fuzz(seeds=60)
-def test_the_same_graph_or_a_refusal(drawn, tmp_path):
+def test_the_same_graph_or_an_error(drawn, tmp_path):
     names = ["train", "valid", "test"][: drawn.random.choice([1, 3])]
     contents = [drawn.file() for _ in names]
     for name, content in zip(names, contents):

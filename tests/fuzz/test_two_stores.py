@@ -1,5 +1,5 @@
 """Random configurations, each trained under two random settings of the store: equal bytes of all that a run learns, or
-the same refusal."""
+the same error."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def random_store(rng, caches):
 
 
 def outcome(arguments, folder, capfd):
-    """What a run has learned, by file; or its refusal."""
+    """What a run has learned, by file; or its error."""
     capfd.readouterr()
     try:
         main([*arguments, "--save_path", str(folder)])
@@ -106,7 +106,7 @@ def outcome(arguments, folder, capfd):
 
 
 @pytest.mark.fuzz(seeds=8)
-def test_equal_bytes_or_the_same_refusal(fuzz_seed, tmp_path, monkeypatch, capfd):
+def test_equal_bytes_or_the_same_error(fuzz_seed, tmp_path, monkeypatch, capfd):
     rng = np.random.default_rng(fuzz_seed)
     (tmp_path / "fuzzed_models.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)

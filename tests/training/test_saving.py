@@ -48,7 +48,7 @@ def readers(run, small, tmp_path):
     }
 
 
-def refusals(run, small, tmp_path, capsys):
+def errors(run, small, tmp_path, capsys):
     """What each reader says; it must end with code 2 and one line."""
     messages = {}
     for name, arguments in readers(run, small, tmp_path).items():
@@ -66,7 +66,7 @@ def refusals(run, small, tmp_path, capsys):
 def test_a_table_of_another_step_is_refused_by_every_reader(extended, small, tmp_path, capsys, name):
     before, run = extended
     shutil.copy(before / name, run / name)
-    for reader, messages in refusals(run, small, tmp_path, capsys).items():
+    for reader, messages in errors(run, small, tmp_path, capsys).items():
         assert f"{name} is not the file that was saved after step 12" in messages, reader
     emb_sim = ["emb_sim", "--format", "*", "--topK", "2", "--output", str(tmp_path / "sim"), "--emb_file"]
     with pytest.raises(SystemExit):
@@ -126,7 +126,7 @@ def half_saved(runs, run, moved):
 def test_files_that_are_not_all_in_their_place_are_refused_until_a_resume_puts_them_there(
         runs, small, tmp_path, capsys, moved):
     run, done = half_saved(runs, runs("--max_step", 6), moved)
-    messages = refusals_but_resume(run, small, tmp_path, capsys)
+    messages = errors_but_resume(run, small, tmp_path, capsys)
     for reader, sentence in messages.items():
         assert f"end it with: dglke_train --resume {run}" in sentence, reader
     for read in (lambda: read_table(run / ENTITY), lambda: read_result(run), lambda: RunLog.read(run)):
@@ -138,7 +138,7 @@ def test_files_that_are_not_all_in_their_place_are_refused_until_a_resume_puts_t
     assert last_state(run).step == 12
 
 
-def refusals_but_resume(run, small, tmp_path, capsys):
+def errors_but_resume(run, small, tmp_path, capsys):
     copy = shutil.copytree(run, tmp_path / "copy" / run.name)
     messages = {}
     for name, arguments in readers(run, small, tmp_path).items():

@@ -28,7 +28,7 @@ finally:
 
 @pytest.mark.parametrize("flags", [["--sampler_threads", 200], ["--flush", "p2f", "--flush_threads", 200],
                                    ["--num_proc", 2, "--num_thread", 200], []])
-def test_a_refusal_of_the_system_is_one_sentence(runs, flags, monkeypatch):
+def test_an_error_of_the_system_is_one_sentence(runs, flags, monkeypatch):
     if not flags:
         monkeypatch.setenv("OMP_NUM_THREADS", "200")
     arguments, _ = runs.arguments("--max_step", 3, *flags)

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) round_kernel(MatrixRounding r) {
 }
 
 // Once more, if another power is better.
-__global__ void __launch_bounds__(kThreads) settle_kernel(MatrixRounding r) {
+__global__ void __launch_bounds__(kThreads) round_again_kernel(MatrixRounding r) {
   const float largest = r.scaling[2];
   const bool usual = is_usual(largest);
   const float power = usual ? kUsualPower : power_for(largest);
@@ -88,7 +88,7 @@ void round_matrix(const MatrixRounding& rounding, std::uintptr_t stream) {
   const auto blocks = static_cast<unsigned>(std::min((pieces + kThreads - 1) / kThreads, kMostBlocks));
   const auto on = reinterpret_cast<cudaStream_t>(stream);
   round_kernel<<<blocks, kThreads, 0, on>>>(rounding);
-  settle_kernel<<<blocks, kThreads, 0, on>>>(rounding);
+  round_again_kernel<<<blocks, kThreads, 0, on>>>(rounding);
   cuda_check(cudaGetLastError(), "launching the rounding of a matrix");
 }
 

@@ -1,5 +1,5 @@
 // What can be known about device memory without a device: registration in chunks, NUMA lists, and sentences for
-// refusals.
+// errors.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

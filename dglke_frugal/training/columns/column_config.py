@@ -56,7 +56,7 @@ def columns_of(config: TrainConfig, dims: Dict[str, int]) -> Dict[str, Columns]:
     return {name: Columns(dims[name], halves[name], config.device.ranks) for name in halves}
 
 
-def refusal(config: TrainConfig) -> Optional[str]:
+def why_not_sharded(config: TrainConfig) -> Optional[str]:
     """Why this run cannot be sharded by columns, as the rest of a sentence; None if it can."""
     model, device, ranks = config.model, config.device, config.device.ranks
     if device.gpu[0] < 0:

@@ -88,7 +88,7 @@ class ProcessGroup:
         self.rank, self.ranks = rank, ranks
         self.stop_step: Optional[int] = None
         self.stop_signal: Optional[int] = None
-        self._settled = False
+        self._resolved = False
         self._looked = -LOOK_STEPS, 0.0  # after which step, and when
 
     def _looks(self, done: int) -> bool:
@@ -148,13 +148,13 @@ class Rank0(ProcessGroup):
                 for channel in self._channels:
                     channel.send("stop", step=self.stop_step, signal=signal)
         if (
-            done >= last and not self._settled
+            done >= last and not self._resolved
         ):  # a late signal must not reach some ranks before their end and others after
-            self._settled = True
+            self._resolved = True
             if self.stop_signal:
                 self._stop(done, self.stop_signal)
             for channel in self._channels:
-                channel.send("settled", signal=self.stop_signal)
+                channel.send("resolved", signal=self.stop_signal)
         return self._stopped(done)
 
     def _ready(self) -> List[Channel]:
@@ -208,9 +208,9 @@ class Worker(ProcessGroup):
         message = self._channel.take("stop") if self._looks(done) else None
         if message:
             self._stop(message[0]["step"], message[0]["signal"])
-        if done >= last and not self._settled:
-            self._settled = True
-            agreed = self._channel.expect("settled")[0]["signal"]
+        if done >= last and not self._resolved:
+            self._resolved = True
+            agreed = self._channel.expect("resolved")[0]["signal"]
             self.stop_step, self.stop_signal = (done if agreed else None), agreed
         return self._stopped(done)
 
