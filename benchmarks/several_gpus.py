@@ -5,9 +5,10 @@
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several sharded by columns behind
 5 %, without any cache (_uncached), on the devices, and with --peer off; and data parallel behind 5 %, with flush
-threads (--flush p2f), with --flush sync, with --peer off, and with GPUs that meet (the default), behind 5 % and without
-a cache. Each leg is a whole run of the command; its number is the median over all intervals of its log but the first,
-added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
+threads (--flush p2f), with --flush sync, with --peer off, and with GPUs that synchronise in each step (the default),
+behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all intervals of
+its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit are not run
+again.
 
 fb15k, and rows for the data-parallel legs there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and
 RotatE there, and RESCAL and TransR, which several GPUs train data parallel. large: N entities (20 million) by 400

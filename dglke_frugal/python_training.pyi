@@ -71,7 +71,7 @@ def train(
     rel_part: Optional[bool] = ...,
     partition: Optional[Literal['random', 'relation', 'metis', 'hash', 'range']] = ...,
     negatives: Optional[Literal['local', 'global']] = ...,
-    parallel: Optional[Literal['auto', 'rows', 'dims']] = ...,
+    parallel: Optional[Literal['auto', 'rows', 'columns']] = ...,
     peer: Optional[Literal['auto', 'off']] = ...,
     machine_timeout: Optional[float] = ...,
     async_update: Optional[bool] = ...,

@@ -39,7 +39,7 @@ class ExecutionPlan:
     @property
     def mode(self) -> str:
         """How workers share the work: "alone", "rows" or "columns"."""
-        return "alone" if self.config.device.ranks == 1 else "columns" if _by_columns(self.config) else "rows"
+        return "alone" if self.config.device.ranks == 1 else "columns" if _is_sharded(self.config) else "rows"
 
     @property
     def cached_rows(self) -> Optional[int]:
@@ -148,7 +148,7 @@ def _has_tensor_cores(config: TrainConfig) -> bool:
     return all(0 <= gpu < len(devices) and devices[gpu]["capability"] >= TENSOR_CORES for gpu in gpus)
 
 
-def _by_columns(config: TrainConfig) -> bool:
+def _is_sharded(config: TrainConfig) -> bool:
     return config.device.ranks > 1 and config.device.parallel == "columns"
 
 
@@ -193,7 +193,7 @@ def _with_cache(config: TrainConfig, graph: GraphSize) -> Tuple[TrainConfig, Dic
 
 def _room(config: TrainConfig) -> Optional[int]:
     """Bytes of a GPU for the run; None where there is none, where it is not known, and with data-parallel ranks."""
-    alone_or_columns = config.device.ranks == 1 or _by_columns(config)
+    alone_or_columns = config.device.ranks == 1 or _is_sharded(config)
     free = available_memory.device_bytes(config.device.gpu[0]) if config.uses_engine and alone_or_columns else None
     ranked = config.evaluation.valid or config.evaluation.test
     return None if free is None else free - SPARE_BYTES - (RANKING_BYTES if ranked else 0)
@@ -224,7 +224,7 @@ def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[
     def with_size(size: int) -> TrainConfig:
         return replace(config, store=replace(config.store, cache_size=size))
 
-    row = entity_row_bytes(shard_config(config) if _by_columns(config) else config)
+    row = entity_row_bytes(shard_config(config) if _is_sharded(config) else config)
     everything = graph.entities * row
     beside = device_bytes_needed(with_size(everything), graph) - everything  # with room to copy cached rows to the host
     size = min(graph.entities, max(0, room - beside) // row) * row

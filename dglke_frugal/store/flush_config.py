@@ -27,8 +27,8 @@ class FlushConfig:
     registered beyond the one that runs. slots: rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a
     size that suits one rank alone; several ranks send gradients and need room for all that a step can send.
     keeps_reused: on a device, a value on its way to its host row stays there if one of the next steps uses the row
-    again, which costs the planner a look at each row of a step. carried: ranks with same_steps move whole rows for each
-    other (owner_transfer_rows.py), and their tables are parts of one.
+    again, which costs the planner a look at each row of a step. owner_transfer: ranks with same_steps move whole rows
+    for each other (owner_transfer_rows.py), and their tables are parts of one.
     """
 
     max_rows_per_step: int

@@ -21,7 +21,7 @@ def config(**given):
 
 
 @pytest.mark.parametrize("mode", ["auto", "rows"])
-def test_processes_on_the_cpu_train_by_rows(mode):
+def test_processes_on_the_cpu_train_data_parallel(mode):
     found, _ = resolve_workers(config(num_proc=48, parallel=mode))
     assert found.device.parallel == "rows"
     line = parallel.slow_processes(48)
@@ -74,7 +74,7 @@ def test_ways_of_flushing_that_cannot_be_are_refused(given, sentence):
         resolve_workers(config(**given))
 
 
-def test_flush_threads_are_of_gpus_that_train_by_rows(two_that_reach_each_other):
+def test_flush_threads_are_of_gpus_that_train_data_parallel(two_that_reach_each_other):
     found, reasons = resolve_workers(config(gpu=[0, 1], flush="p2f"))
     assert found.device.parallel == "rows" and "leave --flush p2f out" in reasons["parallel"]
 

@@ -48,7 +48,7 @@ def test_where_nothing_fits_nothing_is_cached_and_the_plan_says_so(monkeypatch):
     assert "device memory" in plan.memory.problem
 
 
-def test_gpus_by_rows_that_synchronise_in_each_step_cache_none(monkeypatch):
+def test_data_parallel_gpus_that_synchronise_in_each_step_cache_none(monkeypatch):
     plan = chosen(monkeypatch, 80 << 30, gpu=[0, 1], parallel="rows")
     assert plan.config.uses_engine and plan.cached_rows == 0
     assert plan.log_lines()[-1].startswith("cache 0 of 1000000 entity rows: data-parallel GPUs")

@@ -45,7 +45,7 @@ def test_a_plan_stays_as_it_is(gpus):
 
 def test_what_was_given_is_reported_to_be_given(gpus):
     plan = planned(gpu=[0, 1], parallel="rows", flush="sync", cache_ratio=0.25, matmul="fp32")
-    assert plan.lines() == ["2 data-parallel workers on GPU 0 1", "--parallel rows: as given",
+    assert plan.lines() == ["2 workers by rows on GPU 0 1", "--parallel rows: as given",
                             "--matmul fp32: as given",
                             "--flush sync: as given", "cache 250000 of 1000000 entity rows: as given"]
     assert plan.reasons == {} and plan.log_lines() == []

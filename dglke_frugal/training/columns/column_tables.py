@@ -211,16 +211,16 @@ def _attach(path: str, rows: int, columns: Columns, element: str, part: Optional
 def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
     """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
     columns, starts, elements = _columns(config), start_values(config, rows, seed), _elements(config)
-    carried = uses_owner_transfer(config, rows["entity"])
+    owner_transfer = uses_owner_transfer(config, rows["entity"])
     slices: Dict[str, List[_native.HostTable]] = {}
     for name, split in columns.items():
-        slices[name] = _split(rows[name], split, elements[name], carried and name == "entity")
+        slices[name] = _split(rows[name], split, elements[name], owner_transfer and name == "entity")
         for rank, table in enumerate(slices[name]):
             starts[name].fill(table, split.dim, split.ranges(rank))
     table = slices["entity"][0]
     flushing = entity_flushing(shard_config(config), table.rows, table.dim)
     if flushing is not None:
-        flushing = replace(flushing, ranks=config.device.ranks, same_steps=True, owner_transfer=carried)
+        flushing = replace(flushing, ranks=config.device.ranks, same_steps=True, owner_transfer=owner_transfer)
     entity = EmbeddingStore(table.rows, table.dim, config.loss.lr, table=table, hot_rows=[hot_entities], device=device,
                             flushing=flushing, rounding=_rounding(config, 0))
     return _with_entities(config, slices, entity, 0, device)
@@ -230,9 +230,9 @@ def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, de
     """Another rank: its slices of what rank 0 has made. Raises RuntimeError if that one has ended."""
     elements, store = _elements(config), addresses["entity"].get("store")
     address = store and StoreAddress.from_json(store)  # of the engine that plans for all, if there is one
-    carried = address is not None and address.flushing.owner_transfer
+    owner_transfer = address is not None and address.flushing.owner_transfer
     slices = {name: [_attach(addresses[name]["paths"][rank], addresses[name]["rows"], split, elements[name],
-                             rank if carried and name == "entity" else None)]
+                             rank if owner_transfer and name == "entity" else None)]
               for name, split in _columns(config).items()}
     table, lr, rounding = slices["entity"][0], config.loss.lr, _rounding(config, rank)
     if address is None:

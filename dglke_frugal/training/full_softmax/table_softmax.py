@@ -1,8 +1,8 @@
 """Cross-entropy of queries' softmax over all rows of a table, or of each row alone; the table is updated in passing.
 
-The table is met tile by tile: for the sums of the softmax, and then for the slopes of the scores, from which a tile's
-gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py). Rows of
-the batch have a gradient besides, which needs all tiles: theirs wait aside.
+The table is processed tile by tile: for the sums of the softmax, and then for the slopes of the scores, from which a
+tile's gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py).
+Rows of the batch have a gradient besides, which needs all tiles: theirs wait aside.
 
 The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
 """

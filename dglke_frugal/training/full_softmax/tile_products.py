@@ -148,7 +148,7 @@ class _PairByPair(HostProducts):
 
     def set_tile(self, tile):
         """See HostProducts."""
-        super().meet(tile.contiguous())
+        super().set_tile(tile.contiguous())
 
     def scores(self, out):
         """See HostProducts."""

@@ -163,7 +163,7 @@ class Machines:
         others = [0 if machine == self.machine else MEASURED_BYTES for machine in range(self.machines)]
         content = np.zeros(sum(others), np.uint8)
         self.scatter(content, others, others)  # opens what there is to open
-        self.meet()
+        self.barrier()
         began = time.perf_counter()
         self.scatter(content, others, others)
         return sum(others) / (time.perf_counter() - began)
@@ -186,7 +186,7 @@ class Machines:
             self._watch.explain()
 
     def close(self) -> None:
-        """After all machines have met for the last time, or one has failed."""
+        """After the last barrier of all machines, or one has failed."""
         if self._watch is not None:
             self._watch.close()
 

@@ -51,7 +51,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         try:
             with found_by_all():
-                config = resolve_parallel(config, group)
+                config = resolve_machines(config, group)
             folder = _train(config, resume, group, trackers)
             group.barrier()
             return folder
@@ -61,7 +61,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             raise SystemExit(1) from None
 
 
-def resolve_parallel(config: TrainConfig, group: Machines) -> TrainConfig:
+def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
     _agree(group, {"version": __version__, "flags": {name: value for name, value in config.to_flags().items()
                                                      if name not in OWN_FLAGS}})
