@@ -19,7 +19,7 @@ def philox(key, low, high):
 
 
 def noise(seed, table, step, row, dim):
-    """(dim,) numbers of 16 bits, as csrc/random/rounding_noise.h defines them."""
+    """(dim,) numbers of 16 bits, as csrc/base/random/rounding_noise.h defines them."""
     columns = np.arange(dim)
     block = (columns // 256 * 32 + columns % 32).astype(np.uint64)
     low = np.uint64(table << 56 | row << 24) + block

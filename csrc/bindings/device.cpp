@@ -7,14 +7,14 @@
 #include <tuple>
 #include <vector>
 
+#include "base/device/copy.h"
+#include "base/device/device_error.h"
+#include "base/device/devices.h"
+#include "base/device/stream_event.h"
 #include "bindings/bindings.h"
 #include "bindings/whole_words.h"
-#include "device/copy.h"
-#include "device/device_error.h"
-#include "device/devices.h"
-#include "device/stream_event.h"
-#include "kernels/cuda/host_pieces.h"
-#include "memory/host_registration.h"
+#include "rows/cuda/host_pieces.h"
+#include "table/host_registration.h"
 
 namespace frugal::bindings::device {
 namespace {
@@ -74,7 +74,7 @@ void bind(nb::module_& module) {
   nb::class_<StreamEvent>(
       module, "StreamEvent",
       "An event in the order of work of the streams of CUDA device number `device`, which are given as "
-      "numbers. See csrc/device/stream_event.h.")
+      "numbers. See csrc/base/device/stream_event.h.")
       .def(nb::init<int>(), "device"_a)
       .def("record", &StreamEvent::record, "stream"_a, "From now on it is behind all that the stream has been given.")
       .def("wait_in_stream", &StreamEvent::wait_in_stream, "stream"_a,

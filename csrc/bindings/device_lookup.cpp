@@ -7,15 +7,15 @@
 #include "bindings/bindings.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
-#include "kernels/check_plan.h"
-#include "kernels/cpu/plan_kernels.h"
-#include "kernels/cpu/segment_sums.h"
-#include "kernels/cpu/summed_update.h"
-#include "kernels/cuda/plan_kernels.h"
-#include "kernels/cuda/segment_sums.h"
-#include "kernels/cuda/summed_update.h"
-#include "optim/summed_update.h"
+#include "rows/check_plan.h"
+#include "rows/cpu/plan_kernels.h"
+#include "rows/cpu/segment_sums.h"
+#include "rows/cpu/summed_update.h"
+#include "rows/cuda/plan_kernels.h"
+#include "rows/cuda/segment_sums.h"
+#include "rows/cuda/summed_update.h"
 #include "store/lookup.h"
+#include "table/summed_update.h"
 
 namespace frugal::bindings::device_lookup {
 namespace {

@@ -11,8 +11,8 @@
 #include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "bindings/row_elements.h"
+#include "cache/simple_policies.h"
 #include "engine/segment.h"
-#include "engine/simple_policies.h"
 #include "sampler/batch.h"
 
 namespace frugal::bindings::engine {

@@ -4,8 +4,8 @@
 
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
-#include "exchange/cuda/gather_arrays.h"
-#include "exchange/gather_arrays.h"
+#include "comm/cuda/gather_arrays.h"
+#include "comm/gather_arrays.h"
 
 namespace frugal::bindings::exchange {
 namespace {
@@ -26,7 +26,7 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
   cuda::all_reduce_mean(exchange.device(), count, means.data(), stream);
 }
 
-// See exchange/gather_arrays.h.
+// See comm/gather_arrays.h.
 void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintptr_t stream) {
   std::vector<GatheredArray> gathered;
   for (const RanksRows& array : arrays) {
@@ -80,7 +80,7 @@ void bind(nb::module_& module) {
             return reinterpret_cast<std::uintptr_t>(self.open({handle.c_str(), handle.size()}));
           },
           "handle"_a, "The address of another process's buffer, as long as this one lives.");
-  nb::class_<Exchange>(module, "Exchange", "The collectives of ranks inside a step. See csrc/exchange.")
+  nb::class_<Exchange>(module, "Exchange", "The collectives of ranks inside a step. See csrc/comm.")
       .def(
           "__init__",
           [](Exchange* self, const Segment& segment, int rank, int ranks, std::int64_t scores, std::int64_t weights,

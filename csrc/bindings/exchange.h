@@ -5,7 +5,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "exchange/cuda/peer_memory.h"
+#include "comm/cuda/peer_memory.h"
 #include "step/gradients.h"
 
 namespace frugal {

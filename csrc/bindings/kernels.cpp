@@ -14,14 +14,14 @@
 #include "bindings/named.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
-#include "kernels/check_plan.h"
-#include "kernels/cpu/complex_product.h"
-#include "kernels/cpu/plan_kernels.h"
-#include "kernels/cpu/segment_sums.h"
-#include "kernels/cuda/complex_product.h"
-#include "kernels/cuda/plan_kernels.h"
-#include "kernels/cuda/row_updates.h"
-#include "kernels/cuda/segment_sums.h"
+#include "models/cpu/complex_product.h"
+#include "models/cuda/complex_product.h"
+#include "rows/check_plan.h"
+#include "rows/cpu/plan_kernels.h"
+#include "rows/cpu/segment_sums.h"
+#include "rows/cuda/plan_kernels.h"
+#include "rows/cuda/row_updates.h"
+#include "rows/cuda/segment_sums.h"
 
 namespace frugal::bindings::kernels {
 namespace {
@@ -272,7 +272,7 @@ void bind(nb::module_& module) {
   module.def("prepare_gather", &prepare_gather, "table"_a, "rows"_a, "source"_a, "records"_a, "crossing"_a = "bus",
              "part"_a = "all", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
              nb::keep_alive<0, 4>(),
-             "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
+             "gather_rows with these arrays. crossing: bus, small_table or awaited, see rows/cuda/plan_kernels.h.");
   module.def(
       "prepare_write_back", &prepare_write_back, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
       "wanted"_a = static_cast<std::uint8_t>(RowDestination::kWriteBackBuffer), "counter"_a.none() = nb::none(),
@@ -309,7 +309,7 @@ void bind(nb::module_& module) {
       "rows in half precision, step (1,) int64 and ids of the rows (U,) int64. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
-             "(csrc/optim/mean_square.h). Runs where `squares` lies.");
+             "(csrc/table/mean_square.h). Runs where `squares` lies.");
   module.def(
       "write_back_evicted", &write_back_evicted, "table"_a, "write_backs"_a, "stream"_a = 0,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");

@@ -13,11 +13,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/parallel/background.h"
+#include "base/random/start_numbers.h"
 #include "bindings/bindings.h"
-#include "kernels/check_plan.h"
-#include "kernels/cpu/summed_update.h"
-#include "parallel/background.h"
-#include "random/start_numbers.h"
+#include "rows/check_plan.h"
+#include "rows/cpu/summed_update.h"
 #include "store/row_lookup.h"
 
 namespace frugal::bindings::lookup {
@@ -112,7 +112,7 @@ void bind(nb::module_& module) {
   module.attr("NO_ROW") = kNoRow;
   nb::class_<SummedUpdate, RowUpdate>(module, "SummedUpdate",
                                       "One update per row and step, from the sum of its gradients; see "
-                                      "csrc/optim/summed_update.h.")
+                                      "csrc/table/summed_update.h.")
       .def(
           "__init__",
           [](SummedUpdate* self, const std::string& optimizer) {

@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/named.h"
-#include "loss/loss.h"
+#include "models/loss.h"
 
 namespace frugal::bindings {
 

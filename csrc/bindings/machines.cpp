@@ -11,7 +11,7 @@
 #include "machines/machine_replica.h"
 #include "machines/machine_rows.h"
 #include "sampler/batch.h"
-#include "store/announce.h"
+#include "step/announce.h"
 
 namespace frugal::bindings::machines {
 namespace {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "kernels/check_plan.h"
-#include "kernels/cpu/matrix_kernels.h"
-#include "kernels/cpu/projected_pairs.h"
-#include "kernels/cuda/matrix_kernels.h"
-#include "kernels/cuda/projected_pairs.h"
+#include "models/cpu/matrix_kernels.h"
+#include "models/cpu/projected_pairs.h"
+#include "models/cuda/matrix_kernels.h"
+#include "models/cuda/projected_pairs.h"
+#include "rows/check_plan.h"
 
 namespace frugal::bindings::matrices {
 namespace {

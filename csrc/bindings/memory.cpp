@@ -1,4 +1,4 @@
-#include "memory/host_table.h"
+#include "table/host_table.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -6,12 +6,12 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/parallel/thread_pool.h"
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "bindings/row_elements.h"
-#include "memory/row_ids.h"
-#include "memory/row_owners.h"
-#include "parallel/thread_pool.h"
+#include "table/row_ids.h"
+#include "table/row_owners.h"
 
 namespace frugal::bindings::memory {
 namespace {
@@ -61,7 +61,7 @@ nb::ndarray<nb::numpy, Number, nb::ndim<1>> of_each(const Ids& ids, std::int64_t
 }  // namespace
 
 void bind(nb::module_& module) {
-  nb::class_<RowOwners>(module, "RowOwners", "Which of several workers owns a row, see csrc/memory/row_owners.h.")
+  nb::class_<RowOwners>(module, "RowOwners", "Which of several workers owns a row, see csrc/table/row_owners.h.")
       .def(nb::init<std::int64_t, int, bool>(), "rows"_a, "workers"_a, "hashed"_a,
            "hashed: neighbouring ids are spread over all workers; else each owns a range of ids. ValueError if a "
            "worker would own no row.")

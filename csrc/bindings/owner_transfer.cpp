@@ -8,12 +8,12 @@
 
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
-#include "bindings/prepared_prefetch.h"
 #include "bindings/prepared_kernel.h"
+#include "bindings/prepared_prefetch.h"
 #include "bindings/row_arrays.h"
-#include "carried/owner_buffers.h"
-#include "carried/cpu/owner_transfer.h"
-#include "carried/cuda/owner_transfer.h"
+#include "comm/cpu/owner_transfer.h"
+#include "comm/cuda/owner_transfer.h"
+#include "comm/owner_buffers.h"
 
 namespace frugal::bindings::owner_transfer {
 namespace {
@@ -130,7 +130,7 @@ class OwnerTransfer {
 void bind(nb::module_& module) {
   module.attr("OWNER_WORD_BYTES") = kOwnerWordBytes;
   nb::class_<OwnerTransfer>(module, "OwnerTransfer",
-                            "This rank's side of a table whose rows their owners move. See csrc/carried.")
+                            "This rank's side of a table whose rows their owners move. See csrc/comm.")
       .def(
           "__init__",
           [](OwnerTransfer* self, Exchange& exchange, const Matrix& host, const RowTable& table,

@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "bindings/bindings.h"
-#include "kernels/cpu/pair_kernels.h"
-#include "kernels/cuda/pair_kernels.h"
+#include "models/cpu/pair_kernels.h"
+#include "models/cuda/pair_kernels.h"
 
 namespace frugal::bindings::pairs {
 namespace {

@@ -1,10 +1,10 @@
-#include "parallel/thread_pool.h"
+#include "base/parallel/thread_pool.h"
 
 #include <cstdint>
 
+#include "base/parallel/callers_threads.h"
+#include "base/parallel/start_thread.h"
 #include "bindings/bindings.h"
-#include "parallel/callers_threads.h"
-#include "parallel/start_thread.h"
 
 namespace frugal::bindings::parallel {
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/prefetch.h"
+#include "rows/cuda/prefetch.h"
 
 #include <nanobind/stl/string.h>
 
@@ -6,7 +6,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/prepared_prefetch.h"
-#include "kernels/cpu/plan_kernels.h"
+#include "rows/cpu/plan_kernels.h"
 
 namespace frugal::bindings {
 

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/cpu/entry_update.h"
-#include "kernels/cpu/row_copy.h"
-#include "memory/row_layout.h"
+#include "rows/cpu/entry_update.h"
+#include "rows/cpu/row_copy.h"
+#include "table/row_layout.h"
 
 namespace frugal::bindings {
 

@@ -10,12 +10,12 @@
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
 #include "bindings/row_arrays.h"
-#include "memory/host_table.h"
-#include "replicas/cpu/replica_updates.h"
-#include "replicas/cpu/shared_updates.h"
-#include "replicas/cuda/replica_updates.h"
-#include "replicas/cuda/shared_updates.h"
+#include "comm/cpu/replica_updates.h"
+#include "comm/cpu/shared_updates.h"
+#include "comm/cuda/replica_updates.h"
+#include "comm/cuda/shared_updates.h"
 #include "store/replicated_rows.h"
+#include "table/host_table.h"
 
 namespace frugal::bindings::replicas {
 namespace {
@@ -156,7 +156,7 @@ class SharedTable {
 void bind(nb::module_& module) {
   nb::class_<SharedTable>(module, "SharedTable",
                           "A host table of which ranks change shared rows in collectives. See "
-                          "csrc/replicas/shared_rows.h. What is planned of a step's rows: ids (U,) int64, leave (U,) "
+                          "csrc/comm/shared_rows.h. What is planned of a step's rows: ids (U,) int64, leave (U,) "
                           "uint8, target (U,) int64, used (1,) int32. Runs where the ids lie.")
       .def(
           "__init__",
@@ -182,7 +182,7 @@ void bind(nb::module_& module) {
       .def_prop_ro("sentence", [](SharedTable& self) { return self.host().sentence(); });
   nb::class_<Replica>(module, "Replica",
                       "A table of which every rank has a whole replica that it updates from the sums of all ranks. See "
-                      "csrc/replicas.")
+                      "csrc/comm.")
       .def(
           "__init__",
           [](Replica* self, Exchange& exchange, std::int64_t rows, std::int64_t dim, int entries) {

@@ -10,9 +10,9 @@
 #include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "bindings/row_elements.h"
-#include "kernels/check_plan.h"
-#include "kernels/cuda/plan_kernels.h"
-#include "kernels/row_program.h"
+#include "rows/check_plan.h"
+#include "rows/cuda/plan_kernels.h"
+#include "rows/row_program.h"
 
 namespace frugal::bindings {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/random/rounding_noise.h"
 #include "bindings/named.h"
-#include "memory/row_layout.h"
-#include "random/rounding_noise.h"
+#include "table/row_layout.h"
 
 namespace frugal::bindings {
 

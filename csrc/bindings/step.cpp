@@ -11,9 +11,9 @@
 #include "bindings/bindings.h"
 #include "bindings/loss_spec.h"
 #include "bindings/named.h"
-#include "memory/host_table.h"
 #include "step/train_step.h"
 #include "store/step_rows.h"
+#include "table/host_table.h"
 
 namespace frugal::bindings::step {
 namespace {

@@ -14,7 +14,7 @@
 #include "bindings/exchange.h"
 #include "bindings/named.h"
 #include "bindings/row_arrays.h"
-#include "kernels/cpu/plan_kernels.h"
+#include "rows/cpu/plan_kernels.h"
 #include "step/batch_packer.h"
 #include "step/block_gradients.h"
 #include "step/shape.h"

@@ -10,12 +10,12 @@
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "bindings/row_elements.h"
-#include "memory/host_table.h"
-#include "store/announce.h"
+#include "step/announce.h"
 #include "store/cached_rows.h"
 #include "store/direct_rows.h"
-#include "store/stochastic_rounded_rows.h"
 #include "store/step_rows.h"
+#include "store/stochastic_rounded_rows.h"
+#include "table/host_table.h"
 
 namespace frugal::bindings::store {
 namespace {

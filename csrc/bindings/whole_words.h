@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "kernels/cuda/host_pieces.h"
+#include "rows/cuda/host_pieces.h"
 
 namespace frugal::bindings {
 

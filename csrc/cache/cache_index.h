@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "cache/score_policy.h"
-#include "memory/huge_pages.h"
 
 namespace frugal {
 

@@ -13,8 +13,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/huge_pages.h"
 #include "engine/cache_policy.h"
-#include "memory/huge_pages.h"
 
 namespace frugal {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "parallel/thread_pool.h"
+#include "base/parallel/thread_pool.h"
 
 namespace frugal {
 namespace {

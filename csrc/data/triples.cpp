@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel/thread_pool.h"
 #include "data/lines.h"
-#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/random/rounding_noise.h"
 #include "engine/cache_policy.h"
-#include "memory/row_layout.h"
-#include "optim/row_update.h"
-#include "random/rounding_noise.h"
+#include "table/row_layout.h"
+#include "table/row_update.h"
 
 namespace frugal {
 
@@ -19,7 +19,7 @@ enum class FlushMode : std::uint8_t {
             // and there are no flush workers. Several ranks synchronise in each step: each executor waits, before it
             // reads for a step, until all have done the step before, with the write-backs asked for by then and the
             // rows published before the synchronisation, and the write-back of the one before that; all gradients that
-            // they send in a step are applied by one of them (replicas/shared_rows.h)
+            // they send in a step are applied by one of them (comm/shared_rows.h)
   kP2F,     // through staging and flush workers, by next use; a step waits only for the rows that it reads
   kSync,    // the same, but every record of a step lands before the next step
   kOff,     // no caches, no queue, no flush threads but one that applies each step's records in order: the reference

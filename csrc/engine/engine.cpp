@@ -14,11 +14,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/flush_worker.h"
+#include "base/parallel/start_thread.h"
 #include "engine/in_order_flusher.h"
+#include "engine/p2f/flush_worker.h"
 #include "engine/planner.h"
 #include "engine/segment.h"
-#include "parallel/start_thread.h"
 
 namespace frugal {
 namespace {

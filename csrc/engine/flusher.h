@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine/inbox.h"
+#include "engine/p2f/inbox.h"
 
 namespace frugal {
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "base/parallel/thread_safety.h"
 #include "engine/flusher.h"
 #include "engine/record_writer.h"
-#include "parallel/thread_safety.h"
 
 namespace frugal {
 

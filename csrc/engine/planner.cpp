@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/parallel/thread_pool.h"
 #include "engine/row_list.h"
 #include "engine/testing.h"
-#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {

@@ -14,10 +14,12 @@
 #include <span>
 #include <vector>
 
+#include "base/huge_pages.h"
+#include "base/parallel/task_team.h"
+#include "base/parallel/thread_safety.h"
 #include "engine/config.h"
 #include "engine/given_rows.h"
-#include "engine/write_back_buffer.h"
-#include "engine/inbox.h"
+#include "engine/p2f/inbox.h"
 #include "engine/recent_changes.h"
 #include "engine/row_cells.h"
 #include "engine/row_lookup.h"
@@ -25,9 +27,7 @@
 #include "engine/row_sharing.h"
 #include "engine/segment.h"
 #include "engine/upcoming_rows.h"
-#include "memory/huge_pages.h"
-#include "parallel/task_team.h"
-#include "parallel/thread_safety.h"
+#include "engine/write_back_buffer.h"
 
 namespace frugal {
 

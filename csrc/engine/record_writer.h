@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/config.h"
-#include "engine/inbox.h"
+#include "engine/p2f/inbox.h"
 #include "engine/segment.h"
-#include "memory/half_rows.h"
+#include "table/half_rows.h"
 
 namespace frugal {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/huge_pages.h"
 #include "engine/plan.h"
-#include "memory/huge_pages.h"
 
 namespace frugal {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "engine/cache_policy.h"
-#include "engine/write_back_buffer.h"
 #include "engine/plan.h"
 #include "engine/recent_changes.h"
 #include "engine/row_cells.h"
 #include "engine/row_sharing.h"
+#include "engine/write_back_buffer.h"
 
 namespace frugal {
 

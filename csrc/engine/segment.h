@@ -12,8 +12,8 @@
 #include <span>
 #include <string>
 
+#include "base/parallel/event.h"
 #include "engine/config.h"
-#include "engine/event.h"
 #include "engine/plan.h"
 #include "engine/step_counts.h"
 

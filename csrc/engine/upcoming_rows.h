@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "memory/huge_pages.h"
+#include "base/huge_pages.h"
 
 namespace frugal {
 

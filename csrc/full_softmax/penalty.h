@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "device/everywhere.h"
+#include "base/device/everywhere.h"
 
 namespace frugal {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "memory/half.h"
+#include "base/half.h"
 
 namespace frugal {
 

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "memory/row_layout.h"
-#include "optim/summed_update.h"
+#include "table/row_layout.h"
+#include "table/summed_update.h"
 
 namespace frugal {
 

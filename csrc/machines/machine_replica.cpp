@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "replicas/cpu/replica_updates.h"
+#include "comm/cpu/replica_updates.h"
 
 namespace frugal {
 

@@ -1,4 +1,4 @@
-// A table of which each machine has a replica (replicas/replica_part.h), as relations: a row is alike wherever it is
+// A table of which each machine has a replica (comm/replica_part.h), as relations: a row is alike wherever it is
 // fresh.
 //
 // The machines that use a row in a step exchange the sums of their gradients, and each of them applies those of all, in

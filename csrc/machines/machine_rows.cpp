@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "parallel/thread_pool.h"
+#include "base/parallel/thread_pool.h"
 
 namespace frugal {
 namespace {

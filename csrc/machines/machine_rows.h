@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "machines/step_uses.h"
-#include "memory/half_rows.h"
-#include "memory/host_table.h"
-#include "memory/row_owners.h"
-#include "optim/row_update.h"
 #include "store/step_rows.h"
+#include "table/half_rows.h"
+#include "table/host_table.h"
+#include "table/row_owners.h"
+#include "table/row_update.h"
 
 namespace frugal {
 

@@ -9,7 +9,7 @@
 // Devices also call these by themselves, where a query's gradient is made.
 #pragma once
 
-#include "linalg/row.h"
+#include "base/linalg/row.h"
 #include "models/row_model.h"
 #include "models/sides.h"
 

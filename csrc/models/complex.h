@@ -2,7 +2,7 @@
 // second.
 #pragma once
 
-#include "linalg/row.h"
+#include "base/linalg/row.h"
 #include "models/checks.h"
 #include "models/row_model.h"
 #include "models/sides.h"

@@ -1,9 +1,9 @@
 // DistMult (Yang et al. 2015): score = sum h r t.
 #pragma once
 
-#include "linalg/row.h"
-#include "models/columnwise.h"
+#include "base/linalg/row.h"
 #include "models/checks.h"
+#include "models/columnwise.h"
 #include "models/sides.h"
 
 namespace frugal::FRUGAL_ISA {

@@ -2,7 +2,7 @@
 // corrupted heads and M^T h for corrupted tails, so the score is its product with the corrupted entity.
 #include <cstring>
 
-#include "linalg/matrix.h"
+#include "base/linalg/matrix.h"
 #include "models/checks.h"
 #include "models/large_models.h"
 

@@ -2,7 +2,7 @@
 // transpose, so a negative tail b is scored b^T M h.
 #include <cstring>
 
-#include "linalg/matrix.h"
+#include "base/linalg/matrix.h"
 #include "models/large_models.h"
 
 namespace frugal {

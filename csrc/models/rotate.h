@@ -2,8 +2,8 @@
 // parts; a relation row is phases, embedding_range meaning pi.
 #pragma once
 
-#include "linalg/row.h"
-#include "linalg/vector_math.h"
+#include "base/linalg/row.h"
+#include "base/linalg/vector_math.h"
 #include "models/checks.h"
 #include "models/row_model.h"
 #include "models/sides.h"

@@ -1,7 +1,7 @@
 // A positive's two ends by what happens to them: one is fixed, the other is what negatives replace.
 #pragma once
 
-#include "linalg/instruction_set.h"
+#include "base/linalg/instruction_set.h"
 #include "models/model.h"
 
 namespace frugal {

@@ -2,7 +2,7 @@
 // score = 1/2 sum (head_h r tail_t + head_t r' tail_h), clamped to [-20, 20].
 #pragma once
 
-#include "linalg/row.h"
+#include "base/linalg/row.h"
 #include "models/checks.h"
 #include "models/row_model.h"
 #include "models/sides.h"

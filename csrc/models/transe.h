@@ -1,9 +1,9 @@
 // TransE (Bordes et al. 2013): score = gamma - |h + r - t|, Euclidean (l2) or sum of absolute values (l1).
 #pragma once
 
-#include "linalg/row.h"
-#include "models/columnwise.h"
+#include "base/linalg/row.h"
 #include "models/checks.h"
+#include "models/columnwise.h"
 
 namespace frugal::FRUGAL_ISA {
 

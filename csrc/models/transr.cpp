@@ -3,7 +3,7 @@
 // negative tail b is at the distance sum |h M - r - b M|.
 #include <vector>
 
-#include "linalg/row.h"
+#include "base/linalg/row.h"
 #include "models/checks.h"
 #include "models/large_models.h"
 

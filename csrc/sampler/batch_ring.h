@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/event.h"
+#include "base/parallel/event.h"
 #include "sampler/batch_source.h"
 
 namespace frugal {

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "random/philox.h"
-#include "random/stream.h"
+#include "base/random/philox.h"
+#include "base/random/stream.h"
 
 namespace frugal {
 namespace {

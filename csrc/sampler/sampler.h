@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
-#include "memory/row_owners.h"
-#include "random/permutation.h"
+#include "base/random/permutation.h"
 #include "sampler/batch_source.h"
 #include "sampler/id_array.h"
 #include "sampler/triple_set.h"
+#include "table/row_owners.h"
 
 namespace frugal {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "parallel/start_thread.h"
+#include "base/parallel/start_thread.h"
 
 namespace frugal {
 

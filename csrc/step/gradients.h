@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "exchange/share.h"
-#include "linalg/buffer.h"
-#include "loss/loss.h"
+#include "base/linalg/buffer.h"
+#include "base/parallel/thread_pool.h"
+#include "comm/share.h"
+#include "models/loss.h"
 #include "models/model.h"
-#include "parallel/thread_pool.h"
 #include "sampler/batch.h"
 
 namespace frugal {

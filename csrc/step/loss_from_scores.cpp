@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "models/similarity/similarity.h"
-#include "optim/mean_square.h"
 #include "step/regularization.h"
 #include "step/shape.h"
+#include "table/mean_square.h"
 
 namespace frugal::cpu {
 

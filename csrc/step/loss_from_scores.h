@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "loss/loss.h"
+#include "models/loss.h"
 
 namespace frugal {
 

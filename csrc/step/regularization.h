@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "linalg/row.h"
-#include "loss/loss.h"
+#include "base/linalg/row.h"
+#include "models/loss.h"
 
 namespace frugal::FRUGAL_ISA {
 

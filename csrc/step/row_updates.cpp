@@ -4,10 +4,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "linalg/matrix.h"
-#include "optim/row_adagrad.h"
+#include "base/linalg/matrix.h"
 #include "step/regularization.h"
 #include "step/shape.h"
+#include "table/row_adagrad.h"
 
 namespace frugal {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "linalg/buffer.h"
+#include "base/linalg/buffer.h"
 #include "sampler/batch.h"
 
 namespace frugal {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "parallel/thread_pool.h"
+#include "base/parallel/thread_pool.h"
 
 namespace frugal {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/engine_client.h"
-#include "memory/host_table.h"
 #include "store/step_rows.h"
+#include "table/host_table.h"
 
 namespace frugal {
 

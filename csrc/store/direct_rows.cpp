@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "memory/row_ids.h"
+#include "table/row_ids.h"
 
 namespace frugal {
 

@@ -5,8 +5,8 @@
 #include <deque>
 #include <vector>
 
-#include "memory/host_table.h"
 #include "store/step_rows.h"
+#include "table/host_table.h"
 
 namespace frugal {
 

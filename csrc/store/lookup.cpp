@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "parallel/callers_threads.h"
+#include "base/parallel/callers_threads.h"
 
 namespace frugal {
 namespace {

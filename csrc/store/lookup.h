@@ -12,7 +12,7 @@ inline constexpr std::int64_t kNoRow = -1;  // an id that stands for no row: it 
 
 class Lookup {
  public:
-  // ids: (count,) in [0, rows), or kNoRow. helpers: whether the caller's threads (parallel/callers_threads.h) take
+  // ids: (count,) in [0, rows), or kNoRow. helpers: whether the caller's threads (base/parallel/callers_threads.h) take
   // part, which changes nothing else. Throws std::out_of_range naming the first other id, std::invalid_argument for
   // more ids than fit into 32 bits.
   Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, bool helpers = false);

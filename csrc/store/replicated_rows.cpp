@@ -4,8 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "comm/cpu/replica_updates.h"
 #include "engine/engine_client.h"
-#include "replicas/cpu/replica_updates.h"
 
 namespace frugal {
 

@@ -1,4 +1,4 @@
-// Rows of a table of which every rank has a whole replica (replicas/replica_part.h), on the CPU: a step hands its
+// Rows of a table of which every rank has a whole replica (comm/replica_part.h), on the CPU: a step hands its
 // gradients over, and all ranks apply the sums of all ranks: at the step's end, where they share memory.
 #pragma once
 
@@ -6,8 +6,8 @@
 #include <deque>
 #include <vector>
 
-#include "exchange/host_exchange.h"
-#include "replicas/replica_part.h"
+#include "comm/host_exchange.h"
+#include "comm/replica_part.h"
 #include "store/direct_rows.h"
 
 namespace frugal {

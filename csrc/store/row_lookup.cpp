@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/summed_update.h"
-#include "parallel/callers_threads.h"
+#include "base/parallel/callers_threads.h"
+#include "rows/cpu/summed_update.h"
 
 namespace frugal {
 namespace {

@@ -1,11 +1,11 @@
 // A lookup carried out on rows of the CPU: embeddings out, one update per row from the sum of its gradients in.
 #pragma once
 
-#include "kernels/row_program.h"
-#include "memory/host_table.h"
-#include "optim/summed_update.h"
+#include "rows/row_program.h"
 #include "store/lookup.h"
 #include "store/step_rows.h"
+#include "table/host_table.h"
+#include "table/summed_update.h"
 
 namespace frugal {
 

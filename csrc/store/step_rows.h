@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "memory/row_layout.h"
+#include "table/row_layout.h"
 
 namespace frugal {
 

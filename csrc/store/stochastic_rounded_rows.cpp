@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "parallel/thread_pool.h"
+#include "base/parallel/thread_pool.h"
 
 namespace frugal {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/half_rows.h"
 #include "store/step_rows.h"
+#include "table/half_rows.h"
 
 namespace frugal {
 

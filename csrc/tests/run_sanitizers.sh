@@ -8,7 +8,7 @@ build=${1:-$source/build/sanitizers}
 broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*:GatherMutations*:OwnerTransferMutations*'  # those race: that is what is broken
 
 if command -v clang++ > /dev/null; then
-  printf '%s\n' "$source"/csrc/engine/*.cpp "$source"/csrc/parallel/*.cpp |
+  printf '%s\n' "$source"/csrc/engine/*.cpp "$source"/csrc/engine/p2f/*.cpp "$source"/csrc/base/parallel/*.cpp |
     xargs -n 1 -P 2 clang++ -std=c++20 -I"$source/csrc" -fsyntax-only -Wthread-safety -Werror
   echo "thread-safety analysis: clean"
 else
@@ -21,7 +21,7 @@ half() {  # of the tests of a program: sanitizer, program, which half
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 400 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
 }
 run() {
-  for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange carried/test_owner_transfer test_parallel; do
+  for test in engine/test_engine sampler/test_batch_threads comm/test_exchange comm/test_owner_transfer base/test_parallel; do
     half "$1" $test 0 &
     first=$!
     half "$1" $test 1 || return 1

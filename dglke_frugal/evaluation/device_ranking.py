@@ -1,4 +1,4 @@
-"""The float32 counting of csrc/evaluation/ranking.h and the shortlists of best_rows.h with PyTorch, on a GPU.
+"""The float32 counting of csrc/ranking/ranking.h and the shortlists of best_rows.h with PyTorch, on a GPU.
 
 The table lies on the device, or in host memory and is brought over block by block. Products are cuBLAS's, distances
 that no product gives are those of the training step's kernels. Keys are good to the error bound of ranking.py however
@@ -76,7 +76,7 @@ def count_better(
 def best_rows(
     operation: Operation, vectors: np.ndarray, table, count: int, slack: np.ndarray, relative_slack: float
 ) -> Pairs:
-    """Pairs (query, row) of csrc/evaluation/best_rows.h: all rows within the slack of the count-th best."""
+    """Pairs (query, row) of csrc/ranking/best_rows.h: all rows within the slack of the count-th best."""
     slack = torch.from_numpy(slack).to(table.device)
     with _comparing_on(table.device):
         shape = (len(vectors), min(count, len(table.rows)))

@@ -196,7 +196,7 @@ class EmbeddingModel:
 
     @_lets_overflow_pass
     def scores(self, keys: np.ndarray, gamma: Optional[float] = None) -> np.ndarray:
-        """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key.
+        """DGL-KE's float32 scores of exact float64 keys (see csrc/ranking/operation.h); monotone in the key.
 
         gamma: another margin than the model's, such as the 0 that dglke_predict scores with.
 

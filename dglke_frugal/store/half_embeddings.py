@@ -12,8 +12,8 @@ from .. import _native
 @dataclass(frozen=True)
 class Rounding:
     """element: "fp16". seed and table: of the random numbers by which rows are rounded where a step stores
-    them (csrc/random/rounding_noise.h); each table of a run has a number of its own. columns: which of whole rows these
-    are, where ranks have some each: at most two ranges (first, count), none for all."""
+    them (csrc/base/random/rounding_noise.h); each table of a run has a number of its own. columns: which of whole rows
+    these are, where ranks have some each: at most two ranges (first, count), none for all."""
 
     element: str
     seed: int

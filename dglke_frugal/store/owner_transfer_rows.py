@@ -2,7 +2,7 @@
 
 All ranks use the same rows in the same steps, each with a plan of the same slots. A row's owner reads all columns
 from the host, stores them into the records of the ranks that train them, and writes the new values from the ranks'
-slots to the host. The order of these transfers is in csrc/carried/owner_transfer.h.
+slots to the host. The order of these transfers is in csrc/comm/owner_transfer.h.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The row kernels of a step (csrc/kernels), for NumPy arrays and for tensors on a CUDA device alike.
+"""The row kernels of a step (csrc/rows), for NumPy arrays and for tensors on a CUDA device alike.
 
 What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
 leaves the step (TO_CACHE to PUBLISHED_BEFORE_SYNC, below). A record is a row of `stride` float32: the embedding (dim),

@@ -1,4 +1,4 @@
-"""Rows of a table of which each of several ranks has a whole replica in its device's memory (csrc/replicas)."""
+"""Rows of a table of which each of several ranks has a whole replica in its device's memory (csrc/comm)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Rows that one rank alone uses move as with a single GPU (DirectWriteRows): they are prefetched during the steps
 before, and written back from the write-back buffer during the next ones. A step has two collectives. It begins
 with the first, after which a rank reads rows that other ranks have changed lately. After the second the gradients
-of rows that several ranks change are applied (csrc/replicas/shared_rows.h). So no gate waits, and the host runs
+of rows that several ranks change are applied (csrc/comm/shared_rows.h). So no gate waits, and the host runs
 ahead of its device.
 
 A device enters the first collective of step s after it has written evicted rows, and the rows that step s - 1

@@ -1,4 +1,4 @@
-"""PyTorch's own threads, for what runs between its operations (csrc/parallel/callers_threads.h says why)."""
+"""PyTorch's own threads, for what runs between its operations (csrc/base/parallel/callers_threads.h says why)."""
 from __future__ import annotations
 
 import ctypes

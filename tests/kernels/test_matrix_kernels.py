@@ -64,7 +64,7 @@ def test_products(machine, shape, vectors):
 @pytest.mark.parametrize("norm, factor", PENALTIES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_update(machine, shape, norm, factor):
-    """Row-wise Adagrad as optim/row_adagrad.h says, for two entries."""
+    """Row-wise Adagrad as table/row_adagrad.h says, for two entries."""
     case, learning_rate, elements = Case(machine, *shape), 0.1, shape[0] * shape[1]
     rising = np.sign(case.table) * np.abs(case.table.astype(np.float64)) ** (norm - 1)
     penalty = factor * rising[ROWS, :elements].reshape(-1, *shape)[case.slot]

@@ -1,6 +1,6 @@
 #include "full_softmax/cpu/penalty.h"
 
-#include "parallel/thread_pool.h"
+#include "base/parallel/thread_pool.h"
 
 namespace frugal::cpu {
 

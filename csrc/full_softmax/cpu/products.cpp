@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "linalg/simd.h"
+#include "base/linalg/simd.h"
+#include "base/parallel/thread_pool.h"
 #include "models/similarity/similarity.h"
-#include "parallel/thread_pool.h"
 
 namespace frugal::cpu {
 namespace {

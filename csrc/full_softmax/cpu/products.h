@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "linalg/operands.h"
+#include "base/linalg/operands.h"
 
 namespace frugal::cpu {
 

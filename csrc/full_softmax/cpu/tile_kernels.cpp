@@ -5,14 +5,14 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/host_warp.h"
-#include "kernels/summed_row.h"
-#include "linalg/vector_math.h"
-#include "loss/row_loss.h"
-#include "memory/half.h"
-#include "optim/mean_square.h"
-#include "parallel/thread_pool.h"
-#include "random/dropout.h"
+#include "base/half.h"
+#include "base/linalg/vector_math.h"
+#include "base/parallel/thread_pool.h"
+#include "base/random/dropout.h"
+#include "models/row_loss.h"
+#include "rows/cpu/host_warp.h"
+#include "rows/summed_row.h"
+#include "table/mean_square.h"
 
 namespace frugal::cpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "full_softmax/cuda/penalty.h"
 
-#include "device/cuda_check.h"
+#include "base/device/cuda_check.h"
 
 namespace frugal::cuda {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "device/cuda_check.h"
-#include "device/device_error.h"
+#include "base/device/cuda_check.h"
+#include "base/device/device_error.h"
 #include "full_softmax/cuda/to_half.cuh"
 
 namespace frugal::cuda {

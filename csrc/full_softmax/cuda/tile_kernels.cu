@@ -4,12 +4,12 @@
 #include <string>
 #include <type_traits>
 
-#include "device/cuda_check.h"
+#include "base/device/cuda_check.h"
+#include "base/random/dropout.h"
 #include "full_softmax/cuda/to_half.cuh"
-#include "kernels/cuda/device_warp.cuh"
-#include "kernels/summed_row.h"
-#include "optim/mean_square.h"
-#include "random/dropout.h"
+#include "rows/cuda/device_warp.cuh"
+#include "rows/summed_row.h"
+#include "table/mean_square.h"
 
 namespace frugal::cuda {
 namespace {

@@ -1,8 +1,8 @@
-// A number of 16 bits, rounded to nearest: as memory/half.h has it, but for numbers beyond the largest fp16, which
+// A number of 16 bits, rounded to nearest: as base/half.h has it, but for numbers beyond the largest fp16, which
 // become infinite and which nobody has here, and for the bits of a NaN.
 #pragma once
 
-#include "memory/half.h"
+#include "base/half.h"
 
 namespace frugal::cuda {
 

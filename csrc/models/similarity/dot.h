@@ -1,7 +1,7 @@
 // Dot products, plain or clamped: DistMult, ComplEx, RESCAL, SimplE.
 #pragma once
 
-#include "linalg/tile.h"
+#include "base/linalg/tile.h"
 #include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {

@@ -1,6 +1,6 @@
 // Compiled once per instruction set: the table of kernels for it.
-#include "linalg/panel.h"
-#include "linalg/row.h"
+#include "base/linalg/panel.h"
+#include "base/linalg/row.h"
 #include "models/similarity/dot.h"
 #include "models/similarity/l1.h"
 #include "models/similarity/l2.h"

@@ -1,7 +1,7 @@
 // Sums of absolute differences: TransE_l1, TransR.
 #pragma once
 
-#include "linalg/tile.h"
+#include "base/linalg/tile.h"
 #include "models/similarity/pairs.h"
 #include "models/similarity/scores.h"
 

@@ -2,7 +2,7 @@
 // 1e-30.
 #pragma once
 
-#include "linalg/tile.h"
+#include "base/linalg/tile.h"
 #include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {

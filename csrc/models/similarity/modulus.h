@@ -2,7 +2,7 @@
 // RotatE.
 #pragma once
 
-#include "linalg/tile.h"
+#include "base/linalg/tile.h"
 #include "models/similarity/pairs.h"
 #include "models/similarity/scores.h"
 

@@ -4,8 +4,8 @@
 // numbers are complex), and S::slope gives the derivative by each as factor * difference.
 #pragma once
 
-#include "linalg/operands.h"
-#include "linalg/simd.h"
+#include "base/linalg/operands.h"
+#include "base/linalg/simd.h"
 
 namespace frugal::FRUGAL_ISA {
 

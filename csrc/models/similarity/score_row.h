@@ -1,7 +1,7 @@
 // From the raw comparisons of one query to the weights of its pairs, through scores and losses.
 #pragma once
 
-#include "loss/row_loss.h"
+#include "models/row_loss.h"
 #include "models/similarity/similarity.h"
 
 namespace frugal::FRUGAL_ISA {

@@ -2,7 +2,7 @@
 // they rise with the raw value.
 #pragma once
 
-#include "linalg/simd.h"
+#include "base/linalg/simd.h"
 #include "models/similarity/similarity.h"
 
 namespace frugal::FRUGAL_ISA {

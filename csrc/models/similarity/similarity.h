@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "linalg/operands.h"
-#include "loss/loss.h"
+#include "base/linalg/operands.h"
+#include "models/loss.h"
 
 namespace frugal {
 

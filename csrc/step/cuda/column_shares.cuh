@@ -2,7 +2,7 @@
 // weights of the sums, and these go to all.
 #pragma once
 
-#include "kernels/cuda/fetch.cuh"
+#include "rows/cuda/fetch.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/shared_copy.cuh"
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "linalg/simd.h"
+#include "base/linalg/simd.h"
 #include "models/row_model.h"
 #include "models/similarity/similarity.h"
-#include "optim/mean_square.h"
 #include "step/cuda/gradient_kernels.h"
 #include "step/cuda/tiles.cuh"
+#include "table/mean_square.h"
 
 namespace frugal::cuda {
 

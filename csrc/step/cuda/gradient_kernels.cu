@@ -2,14 +2,14 @@
 #include <stdexcept>
 #include <string>
 
-#include "device/cuda_check.h"
+#include "base/device/cuda_check.h"
 #include "models/row_models.h"
 #include "models/similarity/score_row.h"
 #include "step/cuda/column_shares.cuh"
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
-#include "step/cuda/known_loss.cuh"
 #include "step/cuda/edge_gradients.cuh"
+#include "step/cuda/known_loss.cuh"
 #include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"

@@ -10,10 +10,10 @@
 
 #include <cstdint>
 
-#include "exchange/cuda/exchange_kernels.h"
-#include "kernels/row_program.h"
-#include "loss/loss.h"
+#include "comm/cuda/exchange_kernels.h"
+#include "models/loss.h"
 #include "models/model.h"
+#include "rows/row_program.h"
 
 namespace frugal::cuda {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "linalg/simd.h"
-#include "loss/loss.h"
+#include "base/linalg/simd.h"
+#include "models/loss.h"
 
 namespace frugal::cuda {
 

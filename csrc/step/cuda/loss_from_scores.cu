@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "device/cuda_check.h"
+#include "base/device/cuda_check.h"
 #include "models/similarity/score_row.h"
 #include "models/similarity/scores.h"
 #include "step/cuda/known_loss.cuh"

@@ -1,7 +1,7 @@
 // step/loss_from_scores.h on a CUDA device: a launch each.
 #pragma once
 
-#include "kernels/cuda/plan_kernels.h"
+#include "rows/cuda/plan_kernels.h"
 #include "step/loss_from_scores.h"
 
 namespace frugal::cuda {

@@ -1,7 +1,7 @@
 // A step's losses, as they are added to the sums that a log reads.
 #pragma once
 
-#include "loss/loss.h"
+#include "models/loss.h"
 
 namespace frugal::cuda {
 

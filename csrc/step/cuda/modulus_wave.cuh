@@ -5,7 +5,7 @@
 // negatives in their order, a negative the queries in theirs, and the bits are those of a pass for each side.
 #pragma once
 
-#include "kernels/cuda/device_warp.cuh"
+#include "rows/cuda/device_warp.cuh"
 #include "step/cuda/pair_passes.cuh"
 
 namespace frugal::cuda {

@@ -2,7 +2,7 @@
 // which the update needs first, and sums of losses.
 #pragma once
 
-#include "kernels/cuda/device_warp.cuh"
+#include "rows/cuda/device_warp.cuh"
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/loss_sums.cuh"

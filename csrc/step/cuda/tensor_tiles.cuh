@@ -1,6 +1,6 @@
 // Tiles of products on tensor cores: in the place of Tile<Product, ...> (tiles.cuh) where its bits are not asked for.
 //
-// In three passes a product is that of two numbers' parts (kernels/cuda/tf32.cuh), in one pass high high. Tensor cores
+// In three passes a product is that of two numbers' parts (base/device/tf32.cuh), in one pass high high. Tensor cores
 // cut off what does not fit into a sum, always toward zero; so they add up a group of depths from zero, and these
 // sums are rounded to the nearest as they are added to a result.
 #pragma once
@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/tensor_cores.cuh"
-#include "kernels/cuda/tf32.cuh"
+#include "base/device/tensor_cores.cuh"
+#include "base/device/tf32.cuh"
 #include "step/cuda/tiles.cuh"
 
 namespace frugal::cuda {

@@ -1,4 +1,4 @@
-// Tiles of results in the registers of a block: the device's counterpart of linalg/tile.h.
+// Tiles of results in the registers of a block: the device's counterpart of base/linalg/tile.h.
 //
 // Result (i, j) is an operation folded over depths 0, 1, ..., depths - 1 of a left operand's index i and a right one's
 // index j. One thread folds it, in that order, so that its bits are those of the CPU's tile whatever the tiles' sizes.

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/plan_kernels.h"
-#include "kernels/cuda/plan_kernels.h"
+#include "rows/cpu/plan_kernels.h"
+#include "rows/cuda/plan_kernels.h"
 
 namespace frugal::emulated_expansion {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "exchange/cuda/gather_arrays.h"
+#include "comm/cuda/gather_arrays.h"
 
 namespace frugal::emulated_gathers {
 namespace {

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "memory/row_layout.h"
+#include "table/row_layout.h"
 #include "models/similarity/similarity.h"
-#include "optim/mean_square.h"
+#include "table/mean_square.h"
 #include "step/block_gradients.h"
 #include "step/cuda/gradient_kernels.h"
 

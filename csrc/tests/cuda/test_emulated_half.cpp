@@ -5,11 +5,11 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/plan_kernels.h"
-#include "kernels/cuda/plan_kernels.h"
-#include "kernels/cuda/row_updates.h"
-#include "memory/half_rows.h"
-#include "optim/mean_square.h"
+#include "rows/cpu/plan_kernels.h"
+#include "rows/cuda/plan_kernels.h"
+#include "rows/cuda/row_updates.h"
+#include "table/half_rows.h"
+#include "table/mean_square.h"
 
 namespace frugal::emulated_half {
 namespace {

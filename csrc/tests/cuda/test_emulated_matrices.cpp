@@ -10,10 +10,10 @@
 #include <set>
 #include <vector>
 
-#include "kernels/cpu/matrix_kernels.h"
-#include "kernels/cpu/projected_pairs.h"
-#include "kernels/cuda/matrix_kernels.h"
-#include "kernels/cuda/projected_pairs.h"
+#include "models/cpu/matrix_kernels.h"
+#include "models/cpu/projected_pairs.h"
+#include "models/cuda/matrix_kernels.h"
+#include "models/cuda/projected_pairs.h"
 #include "random_floats.h"
 
 namespace frugal::emulated_matrices {

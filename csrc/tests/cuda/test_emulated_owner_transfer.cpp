@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "carried/cpu/owner_transfer.h"
-#include "carried/cuda/owner_transfer.h"
-#include "memory/half_rows.h"
-#include "tests/carried/owner_ranks.h"
+#include "comm/cpu/owner_transfer.h"
+#include "comm/cuda/owner_transfer.h"
+#include "table/half_rows.h"
+#include "tests/comm/owner_ranks.h"
 
 namespace frugal::emulated_owner_transfer {
 namespace {

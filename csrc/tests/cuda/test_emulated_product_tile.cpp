@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "emulated_cuda.h"
-#include "kernels/cuda/product_tile.cuh"
+#include "models/cuda/product_tile.cuh"
 #include "random_floats.h"
 
 namespace frugal::cuda {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "emulated_cuda.h"
-#include "kernels/cuda/quotients.cuh"
+#include "base/device/quotients.cuh"
 #include "step/cuda/normal_roots.cuh"
 
 namespace frugal::cuda {

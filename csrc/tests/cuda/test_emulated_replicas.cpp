@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "replicas/cuda/replica_updates.h"
-#include "tests/replicas/replica_steps.h"
+#include "comm/cuda/replica_updates.h"
+#include "tests/comm/replica_steps.h"
 
 namespace frugal::emulated_replicas {
 namespace {

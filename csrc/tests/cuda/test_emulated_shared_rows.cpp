@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "optim/row_adagrad.h"
-#include "replicas/cpu/shared_updates.h"
-#include "replicas/cuda/shared_updates.h"
+#include "table/row_adagrad.h"
+#include "comm/cpu/shared_updates.h"
+#include "comm/cuda/shared_updates.h"
 
 namespace frugal::emulated_shared_rows {
 namespace {

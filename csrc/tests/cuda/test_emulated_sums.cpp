@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/complex_product.h"
-#include "kernels/cpu/segment_sums.h"
-#include "kernels/cuda/complex_product.h"
-#include "kernels/cuda/segment_sums.h"
+#include "models/cpu/complex_product.h"
+#include "rows/cpu/segment_sums.h"
+#include "models/cuda/complex_product.h"
+#include "rows/cuda/segment_sums.h"
 
 namespace frugal::emulated_sums {
 namespace {

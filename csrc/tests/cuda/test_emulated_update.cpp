@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/cuda/row_updates.h"
-#include "memory/row_layout.h"
-#include "optim/row_adagrad.h"
+#include "rows/cuda/row_updates.h"
+#include "table/row_layout.h"
+#include "table/row_adagrad.h"
 
 namespace frugal::emulated_update {
 namespace {

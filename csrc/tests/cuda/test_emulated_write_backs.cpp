@@ -5,10 +5,10 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/plan_kernels.h"
-#include "kernels/cuda/prefetch.h"
-#include "kernels/cuda/host_pieces.h"
-#include "kernels/cuda/plan_kernels.h"
+#include "rows/cpu/plan_kernels.h"
+#include "rows/cuda/prefetch.h"
+#include "rows/cuda/host_pieces.h"
+#include "rows/cuda/plan_kernels.h"
 
 namespace frugal::emulated_returns {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/engine_client.h"
-#include "memory/row_layout.h"
-#include "optim/row_update.h"
+#include "table/row_layout.h"
+#include "table/row_update.h"
 
 namespace frugal {
 

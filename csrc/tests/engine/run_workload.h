@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
-#include "engine/simple_policies.h"
 #include "tests/engine/workload.h"
 
 namespace frugal::testing {

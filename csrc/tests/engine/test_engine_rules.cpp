@@ -5,8 +5,8 @@
 #include <memory>
 #include <thread>
 
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
-#include "engine/simple_policies.h"
 #include "tests/engine/run_workload.h"
 #include "tests/engine/sync_points.h"
 

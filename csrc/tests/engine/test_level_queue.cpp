@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "engine/level_queue.h"
+#include "engine/p2f/level_queue.h"
 
 namespace frugal {
 namespace {

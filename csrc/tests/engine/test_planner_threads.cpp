@@ -12,8 +12,8 @@
 #include <string>
 
 #include "cache/lfu_policy.h"
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
-#include "engine/simple_policies.h"
 #include "tests/engine/random_rows.h"
 
 namespace frugal::testing::planner_threads {

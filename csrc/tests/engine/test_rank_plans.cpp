@@ -7,9 +7,9 @@
 #include <random>
 #include <set>
 
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
 #include "engine/row_sharing.h"
-#include "engine/simple_policies.h"
 #include "tests/engine/random_rows.h"
 
 namespace frugal::testing::rank_plans {

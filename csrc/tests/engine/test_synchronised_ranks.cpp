@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
-#include "engine/simple_policies.h"
 #include "engine/testing.h"
 
 namespace frugal::testing::synchronised_ranks {

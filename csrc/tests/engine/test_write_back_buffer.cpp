@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cache/lfu_policy.h"
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
-#include "engine/simple_policies.h"
 
 namespace frugal::testing::write_back_buffer {
 namespace {

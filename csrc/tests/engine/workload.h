@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "optim/row_update.h"
+#include "table/row_update.h"
 #include "tests/engine/reference_executor.h"
 
 namespace frugal::testing {

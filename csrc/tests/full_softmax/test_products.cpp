@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/parallel/thread_pool.h"
 #include "full_softmax/cpu/products.h"
-#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {

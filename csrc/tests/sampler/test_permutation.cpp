@@ -1,4 +1,4 @@
-#include "random/permutation.h"
+#include "base/random/permutation.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "random/stream.h"
+#include "base/random/stream.h"
 
 namespace frugal {
 namespace {

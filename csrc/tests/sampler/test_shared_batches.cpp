@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "parallel/start_thread.h"
+#include "base/parallel/start_thread.h"
 #include "sampler/batch_stream.h"
 #include "sampler/joined_sampler.h"
 #include "tests/room.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "linalg/buffer.h"
+#include "base/linalg/buffer.h"
 #include "models/similarity/similarity.h"
 
 namespace frugal {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "linalg/vector_math.h"
+#include "base/linalg/vector_math.h"
 
 namespace frugal {
 namespace {

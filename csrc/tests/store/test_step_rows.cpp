@@ -6,13 +6,13 @@
 #include <random>
 #include <vector>
 
+#include "cache/simple_policies.h"
 #include "engine/engine.h"
-#include "engine/simple_policies.h"
-#include "kernels/cpu/entry_update.h"
-#include "kernels/cpu/row_copy.h"
-#include "memory/host_table.h"
+#include "rows/cpu/entry_update.h"
+#include "rows/cpu/row_copy.h"
 #include "store/cached_rows.h"
 #include "store/direct_rows.h"
+#include "table/host_table.h"
 
 namespace frugal {
 namespace {

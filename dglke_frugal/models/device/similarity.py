@@ -63,7 +63,7 @@ class L2:
 
 
 class _Pairwise:
-    """gamma - a distance that no product gives: kernels make it pair by pair (csrc/kernels/pair_terms.h).
+    """gamma - a distance that no product gives: kernels make it pair by pair (csrc/models/pair_terms.h).
 
     The slope of the distance of equal rows is 0.
     """

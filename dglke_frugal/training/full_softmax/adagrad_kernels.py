@@ -17,7 +17,7 @@ def prefetch(pointers):
 
 @triton.jit
 def update_by_adagrad(place, gradient, aside, waits, there, rate, epsilon, DIM: tl.constexpr):
-    """As csrc/optim/summed_update.h has it: `place` points to elements of rows, whose states lie DIM further. Where
+    """As csrc/table/summed_update.h has it: `place` points to elements of rows, whose states lie DIM further. Where
     waits is not -1 the gradient goes to `aside` instead. there: which elements there are."""
     tl.store(aside, gradient, mask=there & (waits >= 0))
     there &= waits < 0

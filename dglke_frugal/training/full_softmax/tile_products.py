@@ -138,7 +138,7 @@ class _Euclidean:
 
 
 class _PairByPair(HostProducts):
-    """Scores are minus a distance that no product gives; kernels make it pair by pair (csrc/kernels/pair_terms.h)."""
+    """Scores are minus a distance that no product gives; kernels make it pair by pair (csrc/models/pair_terms.h)."""
 
     kind: _native.PairKind
 

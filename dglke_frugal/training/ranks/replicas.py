@@ -16,7 +16,7 @@ from ..start_values import table_dims
 from .process_group import ProcessGroup
 from .step_exchange import ExchangeFloats, StepExchange, segment_bytes
 
-ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/store/announce.h
+ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/step/announce.h
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A rank's side of the exchange inside a step (csrc/exchange), and what ends it when another rank does."""
+"""A rank's side of the exchange inside a step (csrc/comm), and what ends it when another rank does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAY_SECONDS = 1.0  # from where a rank fails to where it says why
 
 
 class ExchangeFloats(Protocol):
-    """Floats of the regions of an exchange (csrc/exchange/host_exchange.h)."""
+    """Floats of the regions of an exchange (csrc/comm/host_exchange.h)."""
 
     scores: int
     weights: int

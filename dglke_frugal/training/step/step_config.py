@@ -15,7 +15,7 @@ KERNEL_MODELS = tuple(_native.ROW_MODELS)
 
 @dataclass(frozen=True)
 class LossConfig:
-    """The loss of a run, with DGL-KE's names and defaults. See csrc/loss/loss.h for the formulas.
+    """The loss of a run, with DGL-KE's names and defaults. See csrc/models/loss.h for the formulas.
 
     config.check refuses a user's combinations that make no sense.
     """

@@ -1,5 +1,0 @@
-constexpr int kWidth = 16;
-constexpr int kStripQueries = 12;
-#include "evaluation/tile_kernel_body.h"
-
-const frugal::TileKernel& frugal::avx512_tile_kernel() { return kKernel; }

@@ -1,0 +1,586 @@
+#include "rows/cuda/row_updates.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "base/device/cuda_check.h"
+#include "base/device/quotients.cuh"
+#include "base/half.h"
+#include "base/random/rounding_noise.h"
+#include "rows/cuda/device_warp.cuh"
+#include "rows/word_copy.h"
+#include "table/mean_square.h"
+
+namespace frugal::cuda {
+namespace {
+
+constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
+constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
+constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
+constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 256 and 1024 took longer
+constexpr int kHot = 96;                 // a row with more occurrences is hot
+constexpr int kHotColumns = 16;          // of a hot row, by a block
+constexpr int kHeld = 1024;              // occurrences of a hot row that are looked up at once
+constexpr std::int64_t kHotShares = 8;
+// Groups of threads share the occurrences of a hot row, and divide so many of them between two barriers.
+constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kAhead;
+static_assert(kHot <= kThreads);
+
+// The tables' rows count through: those of table t from first_row[t] on.
+struct Updates {
+  TableUpdate table[kMaxTables];
+  std::int64_t first_row[kMaxTables + 1];
+  bool aligned[kMaxTables];  // whether rows are as LaneColumns takes them
+  float negative_rate;
+  int tables;
+  std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
+  int slices;           // blocks of a share, each with kThreads columns of its rows
+  int hot_slices;       // blocks of one of kHotShares shares of the hot rows, each with kHotColumns columns
+
+  FRUGAL_EVERYWHERE std::int64_t many_blocks() const { return shares * slices; }
+  FRUGAL_EVERYWHERE std::int64_t hot_blocks() const { return kHotShares * hot_slices; }
+};
+
+struct RowOfTable {
+  const TableUpdate* table;
+  std::int64_t row;
+  bool aligned;
+};
+
+__device__ RowOfTable find_row(const Updates& work, std::int64_t unit) {
+  int t = 0;
+#pragma unroll
+  for (int other = 1; other < kMaxTables; ++other) t += other < work.tables && unit >= work.first_row[other];
+  return {&work.table[t], unit - work.first_row[t], work.aligned[t]};
+}
+
+// A row's occurrences: those of the first entry, then those of the second one.
+struct Occurrences {
+  const StepGradients* gradients;
+  std::int64_t begin[kMaxEntries];
+  int of_first, count;
+
+  __device__ Occurrences(const StepGradients& of, std::int64_t u) : gradients(&of) {
+    int counts[kMaxEntries] = {};
+#pragma unroll
+    for (int e = 0; e < kMaxEntries; ++e)
+      if (e < of.entries) {
+        begin[e] = of.entry[e].offset[u];
+        counts[e] = static_cast<int>(of.entry[e].offset[u + 1] - begin[e]);
+      }
+    of_first = counts[0];
+    count = counts[0] + counts[1];
+  }
+  __device__ const EntryGradients& entry(int i) const { return gradients->entry[i < of_first ? 0 : 1]; }
+  __device__ std::int64_t place(int i) const {
+    return entry(i).place(i < of_first ? begin[0] + i : begin[1] + i - of_first);
+  }
+};
+
+// Asks for a row's words all at once, by a warp, so that what comes next finds them in the first cache.
+__device__ void touch(const float* row, std::int64_t floats) {
+  constexpr int kSector = 8;  // floats that come together
+  for (std::int64_t i = threadIdx.x % kWarpLanes * kSector; i < floats; i += kWarpLanes * kSector)
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(row + i));
+}
+
+__device__ Divisor deviation_of(float state) { return make_divisor(DeviceWarp::square_root(state) + 1e-10f); }
+
+__device__ void store_half(float* to, std::int64_t column, float value, std::uint32_t noise) {
+  reinterpret_cast<std::uint16_t*>(to)[column] = Half::round(value, noise);
+}
+
+// By what columns first + lane + 32 k of a row in half precision are rounded: calls take(column, 16 bits) for each,
+// below `end`. In a whole row eight of them share a block of noise; of a rank that has some columns they may begin
+// within one and go on in another.
+template <typename Take>
+__device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int end, Take take) {
+  std::uint32_t block = ~0u;
+  PhiloxWords words;
+#pragma unroll 1
+  for (int column = first + DeviceWarp::lane(); column < end; column += kWarpLanes) {
+    const std::uint32_t whole = s.rounding.by.columns.of(column);
+    if (RoundingNoise::block_of(whole) != block) {
+      block = RoundingNoise::block_of(whole);
+      words = s.rounding.of(u).block(block);
+    }
+    take(column, RoundingNoise::of_vector(words, RoundingNoise::vector_of(whole)));
+  }
+}
+
+// A lane's columns of those that a warp has in registers at once: four neighbours of each 128. Rows begin at 16 bytes,
+// and have a multiple of four columns.
+struct LaneColumns {
+  static constexpr int kWords = 4, kCount = 4 * kWords, kOfWarp = kCount * kWarpLanes;
+
+  static __device__ void load(const float* from, int left, float (&x)[kCount]) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      const float4 word = at < left ? *reinterpret_cast<const float4*>(from + at) : float4{};
+      x[4 * w] = word.x, x[4 * w + 1] = word.y, x[4 * w + 2] = word.z, x[4 * w + 3] = word.w;
+    }
+  }
+  // noise: by what they are rounded, 16 bits for each of the warp's columns.
+  static __device__ void store_half(float* to, int left, const float (&x)[kCount], const std::uint16_t* noise) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      if (at >= left) continue;
+      const uint2 by = *reinterpret_cast<const uint2*>(noise + at);
+      const auto round = [&](int k, std::uint32_t bits) -> std::uint32_t {
+        return Half::round(x[4 * w + k], bits);
+      };
+      *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(to) + at) = {
+          round(0, by.x & 0xffffu) | round(1, by.x >> 16) << 16, round(2, by.y & 0xffffu) | round(3, by.y >> 16) << 16};
+    }
+  }
+  static __device__ void store(float* to, int left, const float (&x)[kCount]) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      if (at < left) *reinterpret_cast<float4*>(to + at) = {x[4 * w], x[4 * w + 1], x[4 * w + 2], x[4 * w + 3]};
+    }
+  }
+};
+
+// A row's few occurrences, which the first lanes of a warp have looked up.
+struct FewOccurrences {
+  const StepGradients& gradients;
+  int of_first, count;
+  int place;     // of the lane's own
+  float square;  // its mean square
+
+  __device__ explicit FewOccurrences(const Occurrences& all)
+      : gradients(*all.gradients), of_first(all.of_first), count(all.count), place(0), square(0.0f) {
+    const int lane = DeviceWarp::lane();
+    if (lane >= count) return;
+    place = static_cast<int>(all.place(lane));
+    square = all.entry(lane).square(place);
+  }
+  // By all lanes: number k.
+  __device__ const float* gradient(int k) const {
+    const EntryGradients& entry = gradients.entry[k < of_first ? 0 : 1];
+    return entry.values + __shfl_sync(DeviceWarp::kAll, place, k) * entry.stride;
+  }
+};
+
+// A row as its update finds and leaves it.
+struct RowMove {
+  const float* record;
+  float* to;
+  float negative_rate, state;
+  Divisor first, last;  // deviations
+
+  __device__ RowMove(const TableUpdate& s, std::int64_t u, std::int64_t stride, float rate)
+      : record(s.records + u * stride), to(target_of(s.memory, s.writes.leave[u], s.writes.target[u])),
+        negative_rate(rate), state(record[s.memory.dim]) {}
+
+  __device__ void add_squares(const FewOccurrences& few) {
+    float after_first = state;
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k) {
+      state += __shfl_sync(DeviceWarp::kAll, few.square, k);
+      if (k < few.of_first) after_first = state;
+    }
+    first = deviation_of(after_first), last = deviation_of(state);
+  }
+};
+
+// Whatever its numbers, and wherever its rows begin: by a warp.
+__device__ __noinline__ void update_row_generic(const TableUpdate& s, std::int64_t u, float negative_rate) {
+  update_row<DeviceWarp>(s.memory, s.writes.leave[u], s.writes.target[u], s.records + u * s.memory.record_stride(),
+                         s.gradients, u, -negative_rate, 0);
+}
+
+// The same of a row in half precision.
+__device__ __noinline__ void update_half_row_generic(const TableUpdate& s, std::int64_t u, float negative_rate) {
+  const int dim = static_cast<int>(s.memory.dim);
+  RowMove row(s, u, s.memory.record_stride(), negative_rate);
+  const FewOccurrences few(Occurrences(s.gradients, u));
+  row.add_squares(few);
+  for (int first = 0; first < dim; first += kWarpLanes) {
+    const int active = active_lanes(dim, first);
+    float value[1] = {DeviceWarp::load(row.record + first, active)};
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k) {
+      float step[1] = {negative_rate * DeviceWarp::load(few.gradient(k) + first, active)};
+      divide(step, k < few.of_first ? row.first : row.last);
+      value[0] += step[0];
+    }
+    make_noise(s, u, first, first + active,
+               [&](int column, std::uint32_t noise) { store_half(row.to, column, value[0], noise); });
+  }
+  if (DeviceWarp::lane() == 0) row.to[s.memory.embedding_floats()] = row.state;
+}
+
+// By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be outside the normal
+// range the row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of
+// kOfWarp columns.
+template <bool kHalfPrecision>
+__device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
+                                 float negative_rate, std::uint16_t* noise) {
+  const int dim = static_cast<int>(s.memory.dim);
+  const bool rounds = kHalfPrecision && s.memory.is_half();
+  const auto generic_path = [&] {
+    if constexpr (kHalfPrecision)
+      if (rounds) return update_half_row_generic(s, u, negative_rate);
+    update_row_generic(s, u, negative_rate);
+  };
+  RowMove row(s, u, kHalfPrecision ? s.memory.record_stride() : s.memory.stride, negative_rate);
+  const FewOccurrences few(occurrences);
+  if (s.writes.leave[u] == RowDestination::kGradient) {
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k)
+      copy_row<DeviceWarp>(row.to + k * s.memory.record_stride(), few.gradient(k), dim);
+    return;
+  }
+  if (!aligned) return generic_path();
+  float values[LaneColumns::kCount], step[LaneColumns::kCount];  // on their way while mean squares are
+  LaneColumns::load(row.record, dim, values);
+  LaneColumns::load(few.gradient(0), few.count > 0 ? dim : 0, step);
+  row.add_squares(few);
+  bool normal_range = true;
+  for (int first = 0;;) {
+    if (rounds) {  // while the row's words are on their way
+      const int end = dim < first + LaneColumns::kOfWarp ? dim : first + LaneColumns::kOfWarp;
+      __syncwarp();  // the last one's noise has been used
+      make_noise(s, u, first, end, [&](int column, std::uint32_t bits) { noise[column - first] = bits; });
+      __syncwarp();
+    }
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k) {
+      if (k > 0) LaneColumns::load(few.gradient(k) + first, dim - first, step);
+#pragma unroll
+      for (float& each : step) each = row.negative_rate * each;
+      normal_range = normal_range & divide_in_normal_range(step, k < few.of_first ? row.first : row.last);
+#pragma unroll
+      for (int v = 0; v < LaneColumns::kCount; ++v) values[v] += step[v];
+    }
+    if (!__all_sync(DeviceWarp::kAll, normal_range)) return generic_path();
+    if (!rounds)
+      LaneColumns::store(row.to + first, dim - first, values);
+    else if constexpr (kHalfPrecision)
+      LaneColumns::store_half(row.to + first / 2, dim - first, values, noise);
+    first += LaneColumns::kOfWarp;
+    if (first >= dim) break;
+    LaneColumns::load(row.record + first, dim - first, values);
+    LaneColumns::load(few.gradient(0) + first, few.count > 0 ? dim - first : 0, step);
+  }
+  if (DeviceWarp::lane() == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
+}
+
+// What a column moves by kCount occurrences from number `first` on, before it is divided. Beyond the last one that one
+// is loaded again, since loads with a condition each would wait for each other.
+template <int kCount>
+__device__ void load_steps(float (&step)[kCount], const float* const* gradients, int first, int end,
+                           std::int64_t column, float negative_rate) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) step[k] = gradients[first + k < end ? first + k : end - 1][column];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) step[k] = negative_rate * step[k];
+}
+
+// Whether warps share a row's occurrences, too: a thread for each column would wait for one after the other.
+__device__ bool is_hot(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences) {
+  return occurrences.count > kHot && s.writes.leave[u] != RowDestination::kGradient;
+}
+
+// Adds the squares that lie in shared memory, of the occurrences from number `first` on, of which those below
+// `of_first` are of the first entry.
+__device__ void add_squares(const float* squares, int there, int turn, float& state, float& after_first) {
+  int i = 0;
+#pragma unroll 32
+  for (; i < turn; ++i) state += squares[i];
+  if (turn > 0) after_first = state;
+#pragma unroll 32
+  for (; i < there; ++i) state += squares[i];
+}
+
+// As update_row_alone, by a block for each slice, a thread for each column.
+template <bool kHalfPrecision>
+__device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
+  __shared__ float squares[kThreads];
+  __shared__ const float* gradients[kThreads];
+  const Occurrences occurrences(s.gradients, u);
+  const RowDestination leave = s.writes.leave[u];
+  const std::int64_t dim = s.memory.dim;
+  const bool rounds = kHalfPrecision && s.memory.is_half();
+  const float* record = s.records + u * (kHalfPrecision ? s.memory.record_stride() : s.memory.stride);
+  float* const to = target_of(s.memory, leave, s.writes.target[u]);
+  const int count = occurrences.count;
+  // Brings kThreads occurrences from number `first` on to shared memory, and returns how many of them there are.
+  const auto look_up = [&](int first) {
+    const int i = first + threadIdx.x;
+    __syncthreads();  // the last ones have been used
+    if (i < count) {
+      const EntryGradients& entry = occurrences.entry(i);
+      const std::int64_t place = occurrences.place(i);
+      squares[threadIdx.x] = entry.square(place);
+      gradients[threadIdx.x] = entry.values + place * entry.stride;
+    }
+    __syncthreads();
+    return count - first < kThreads ? count - first : kThreads;
+  };
+  if (leave == RowDestination::kGradient) {
+    for (int first = 0; first < count; first += kThreads) {
+      const int there = look_up(first);
+      for (int i = slice * kWarps + threadIdx.x / kWarpLanes; i < there; i += slices * kWarps)
+        copy_row<DeviceWarp>(to + (first + i) * s.memory.record_stride(), gradients[i], dim);
+    }
+    return;
+  }
+  look_up(0);  // all of them, since the row is not hot
+  float state = record[dim], after_first = state;
+  add_squares(squares, count, occurrences.of_first, state, after_first);
+  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
+  for (std::int64_t start = slice * kThreads; start < dim; start += slices * kThreads) {
+    const std::int64_t column = start + threadIdx.x;
+    if (column >= dim) continue;
+    float value = record[column];
+    const std::uint32_t noise = rounds ? s.rounding.of(u).at(s.rounding.by.columns.of(column)) : 0;
+#pragma unroll 1  // one body for both entries, so that the kernel has less code
+    for (int entry = 0; entry < kMaxEntries; ++entry) {
+      const int end = entry == 0 ? occurrences.of_first : count;
+      const Divisor& deviation = entry == 0 ? first_deviation : last_deviation;
+      for (int i = entry == 0 ? 0 : occurrences.of_first; i < end; i += kAhead) {
+        float step[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k)  // 0 beyond the last one
+          step[k] = i + k < end ? negative_rate * gradients[i + k][column] : 0.0f;
+        if (divide_in_normal_range(step, deviation)) {
+#pragma unroll
+          for (int k = 0; k < kAhead; ++k)
+            if (i + k < end) value += step[k];
+        } else {
+#pragma unroll 1
+          for (int k = i; k < end && k < i + kAhead; ++k)
+            value += any_quotient(negative_rate * gradients[k][column], deviation.value);
+        }
+      }
+    }
+    if (!rounds)
+      to[column] = value;
+    else if constexpr (kHalfPrecision)
+      store_half(to, column, value, noise);
+  }
+  if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
+}
+
+// As update_row_together, of a hot row: a block has kHotColumns of its columns, of which each group of threads loads
+// and divides other occurrences. The last warp adds them, in the order of all rows.
+template <bool kHalfPrecision>
+__device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, float negative_rate) {
+  __shared__ float squares[kHeld];
+  __shared__ const float* gradients[kHeld];
+  const Occurrences occurrences(s.gradients, u);
+  const std::int64_t dim = s.memory.dim;
+  const bool rounds = kHalfPrecision && s.memory.is_half();
+  const float* record = s.records + u * (kHalfPrecision ? s.memory.record_stride() : s.memory.stride);
+  float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
+  const int count = occurrences.count;
+  // Brings kHeld occurrences from number `first` on to shared memory, and returns how many of them there are.
+  const auto look_up = [&](int first) {
+    const int there = count - first < kHeld ? count - first : kHeld;
+    __syncthreads();  // the last ones have been used
+    int place[kHeld / kThreads];
+#pragma unroll
+    for (int j = 0; j < kHeld / kThreads; ++j) {  // all of them on their way together
+      const int i = j * kThreads + threadIdx.x;
+      place[j] = i < there ? static_cast<int>(occurrences.place(first + i)) : -1;
+    }
+#pragma unroll
+    for (int j = 0; j < kHeld / kThreads; ++j) {
+      const int i = j * kThreads + threadIdx.x;
+      if (i < there) {
+        const EntryGradients& entry = occurrences.entry(first + i);
+        gradients[i] = entry.values + place[j] * entry.stride;
+        squares[i] = entry.square(place[j]);
+      }
+    }
+    __syncthreads();
+    return there;
+  };
+  // Of the occurrences from number `first` on, how many are of the first entry.
+  const auto turn_of = [&](int first, int there) {
+    const int left = occurrences.of_first - first;
+    return left < 0 ? 0 : left < there ? left : there;
+  };
+  float state = record[dim], after_first = state;
+  for (int first = 0; first < count; first += kHeld) {
+    const int there = look_up(first);
+    add_squares(squares, there, turn_of(first, there), state, after_first);
+  }
+  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
+  __shared__ float quotients[2][kRound][kHotColumns];
+  const int thread = static_cast<int>(threadIdx.x), group = thread / kHotColumns, of_group = thread % kHotColumns;
+  const bool adds = group == kGroups, divides = group < kGroups;
+  const std::int64_t column = slice * kHotColumns + of_group;
+  const bool mine = column < dim;
+  float value = mine && adds ? record[column] : 0.0f;
+  int turns = 0;
+  for (int first = 0; first < count; first += kHeld) {
+    const int there = count <= kHeld ? count : look_up(first), turn = turn_of(first, there);
+#pragma unroll 1
+    for (int entry = 0; entry < kMaxEntries; ++entry) {
+      const int end = entry == 0 ? turn : there;
+      const Divisor& deviation = entry == 0 ? first_deviation : last_deviation;
+#pragma unroll 1
+      for (int i = entry == 0 ? 0 : turn; i < end; i += kRound, turns ^= 1) {
+        const int from = i + group * kAhead;
+        if (divides && mine && from < end) {
+          float step[kAhead];
+          load_steps(step, gradients, from, end, column, negative_rate);
+          if (divide_in_normal_range(step, deviation)) {
+#pragma unroll
+            for (int k = 0; k < kAhead; ++k) quotients[turns][group * kAhead + k][of_group] = step[k];
+          } else {
+#pragma unroll 1
+            for (int k = 0; k < kAhead && from + k < end; ++k)
+              quotients[turns][group * kAhead + k][of_group] =
+                  any_quotient(negative_rate * gradients[from + k][column], deviation.value);
+          }
+        }
+        __syncthreads();
+        if (adds) {
+          const int left = end - i < kRound ? end - i : kRound;
+#pragma unroll 16
+          for (int k = 0; k < left; ++k) value += quotients[turns][k][of_group];
+        }
+      }
+    }
+  }
+  if (mine && adds) {
+    if (!rounds)
+      to[column] = value;
+    else if constexpr (kHalfPrecision)
+      store_half(to, column, value, s.rounding.of(u).at(s.rounding.by.columns.of(column)));
+  }
+  if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
+}
+
+// By a block: calls take(table's update, row) for each row that is wanted(table's update, row) of a share, which has
+// every shares-th one.
+template <typename Wanted, typename Take>
+__device__ void each_row(const Updates& work, std::int64_t share, std::int64_t shares, Wanted wanted, Take take) {
+  __shared__ unsigned found[kWarps];
+  const std::int64_t rows = work.first_row[work.tables];
+  for (std::int64_t first = share; first < rows; first += kThreads * shares) {
+    const std::int64_t mine = first + threadIdx.x * shares;
+    bool is_wanted = false;
+    if (mine < rows) {
+      const RowOfTable at = find_row(work, mine);
+      is_wanted = wanted(*at.table, at.row);
+    }
+    const unsigned of_warp = __ballot_sync(DeviceWarp::kAll, is_wanted);
+    if (threadIdx.x % kWarpLanes == 0) found[threadIdx.x / kWarpLanes] = of_warp;
+    __syncthreads();
+    for (int w = 0; w < kWarps; ++w)
+      for (unsigned left = found[w]; left != 0; left &= left - 1) {
+        const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
+        const RowOfTable at = find_row(work, first + thread * shares);
+        take(*at.table, at.row);
+      }
+    __syncthreads();  // before `found` is written again
+  }
+}
+
+// The first blocks each take a slice of the hot rows of a share, the next ones a slice of the other rows with many
+// occurrences, the others a row per warp. kHalfPrecision: whether any of the tables is in half precision.
+template <bool kHalfPrecision>
+__global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
+  __shared__ uint2 noise[kWarps][kHalfPrecision ? LaneColumns::kOfWarp / 4 : 1];
+  std::int64_t block = blockIdx.x;
+  if (block < work.hot_blocks()) {
+    const int slice = static_cast<int>(block / kHotShares);
+    const auto wanted = [](const TableUpdate& s, std::int64_t u) { return is_hot(s, u, Occurrences(s.gradients, u)); };
+    each_row(work, block % kHotShares, kHotShares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+      update_hot_row<kHalfPrecision>(s, u, slice, work.negative_rate);
+    });
+    return;
+  }
+  block -= work.hot_blocks();
+  if (block < work.many_blocks()) {
+    const int slice = static_cast<int>(block / work.shares);
+    const auto wanted = [](const TableUpdate& s, std::int64_t u) {
+      const Occurrences occurrences(s.gradients, u);
+      return occurrences.count > kFew && !is_hot(s, u, occurrences);
+    };
+    each_row(work, block % work.shares, work.shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+      update_row_together<kHalfPrecision>(s, u, slice, work.slices, work.negative_rate);
+    });
+    return;
+  }
+  const int warp = threadIdx.x / kWarpLanes;
+  const std::int64_t unit = (block - work.many_blocks()) * kWarps + warp;
+  if (unit >= work.first_row[work.tables]) return;
+  const RowOfTable at = find_row(work, unit);
+  const Occurrences occurrences(at.table->gradients, at.row);
+  if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
+    update_row_alone<kHalfPrecision>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
+                              reinterpret_cast<std::uint16_t*>(noise[warp]));
+}
+
+__global__ void __launch_bounds__(kThreads)
+    squares_kernel(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, int power,
+                   float* squares) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpLanes;
+  if (row >= rows) return;
+  const float* const gradient[1] = {values + row * stride};
+  touch(gradient[0], dim);
+  float mean[1];
+  warp_mean_squares<DeviceWarp, 1>(gradient, dim, power, mean);
+  if (DeviceWarp::lane() == 0) squares[row] = mean[0];
+}
+
+// Whether all rows of a table and of its gradients begin at 16 bytes, and have a multiple of four columns.
+bool is_aligned(const TableUpdate& table) {
+  const RowMemory& memory = table.memory;
+  const auto begins = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % sizeof(float4) == 0; };
+  bool aligned = memory.dim % 4 == 0 && memory.stride % 4 == 0 && begins(memory.host_rows) && begins(memory.cache) &&
+                 begins(memory.staging) && begins(table.records);
+  for (int e = 0; e < table.gradients.entries; ++e)
+    aligned = aligned && begins(table.gradients.entry[e].values) && table.gradients.entry[e].stride % 4 == 0;
+  return aligned;
+}
+
+cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+
+unsigned blocks_of_warps(std::int64_t count) { return static_cast<unsigned>((count + kWarps - 1) / kWarps); }
+
+}  // namespace
+
+void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch) {
+  Updates work{};
+  work.negative_rate = -learning_rate;
+  work.tables = static_cast<int>(tables.size());
+  std::int64_t widest = 1;
+  for (int t = 0; t < work.tables; ++t) {
+    work.table[t] = tables[t];
+    work.aligned[t] = is_aligned(tables[t]);
+    widest = std::max(widest, tables[t].memory.dim);
+    work.first_row[t + 1] = work.first_row[t] + tables[t].writes.count;
+  }
+  const std::int64_t rows = work.first_row[work.tables];
+  if (rows == 0) return;
+  const bool any_half =
+      std::any_of(tables.begin(), tables.end(), [](const TableUpdate& each) { return each.memory.is_half(); });
+  const auto kernel = any_half ? update_kernel<true> : update_kernel<false>;
+  work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
+  work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
+  work.hot_slices = static_cast<int>((widest + kHotColumns - 1) / kHotColumns);
+  const unsigned blocks = static_cast<unsigned>(work.hot_blocks() + work.many_blocks()) + blocks_of_warps(rows);
+  kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
+  cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
+}
+
+void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares,
+                  const Launch& launch) {
+  if (rows == 0) return;
+  const int power = sum_level_power(dim / kSumPartials);
+  squares_kernel<<<blocks_of_warps(rows), kThreads, 0, stream_of(launch)>>>(values, stride, rows, dim, power, squares);
+  cuda_check(cudaGetLastError(), "launching the mean squares of " + std::to_string(rows) + " rows");
+}
+
+}  // namespace frugal::cuda

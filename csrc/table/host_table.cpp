@@ -1,0 +1,151 @@
+#include "table/host_table.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "base/parallel/thread_pool.h"
+#include "base/random/start_numbers.h"
+#include "table/half_rows.h"
+#include "table/numa.h"
+
+namespace frugal {
+
+namespace {
+
+constexpr std::int64_t kNumbersAtATime = 4096;  // start values that fit a processor's first cache
+
+RowLayout checked_layout(std::int64_t rows, std::int64_t dim, std::int64_t state, RowElement element, TablePart part) {
+  if (rows < 1 || dim < 1) throw std::invalid_argument("a table needs at least one row and one column");
+  if (state < 0) throw std::invalid_argument("a row cannot have less than no state");
+  if (part.part < 0 || part.part >= part.parts) throw std::invalid_argument("there is no such part of a table");
+  return RowLayout::for_dim(dim, state, element);
+}
+
+}  // namespace
+
+struct HostTable::Mapping {
+  void* address;
+  std::size_t bytes;
+  int file;  // -1: none
+
+  ~Mapping() {
+    munmap(address, bytes);
+    if (file >= 0) close(file);
+  }
+};
+
+HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element,
+                     TablePart part)
+    : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part) {
+  int file = -1;
+  if (sharing == Sharing::kShared) {
+    file = memfd_create("frugal-table", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_bytes())) != 0) {
+      close(file);
+      file = -1;
+    }
+    if (file < 0)
+      throw std::runtime_error("cannot share " + std::to_string(mapped_bytes()) +
+                               " bytes of host memory: " + std::strerror(errno));
+    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
+  }
+  map(file);
+  madvise(all_parts(), mapped_bytes(), MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where it is granted
+  interleave_pages(all_parts(), mapped_bytes());  // another: all devices and flush threads see the same mean bandwidth
+}
+
+HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
+                     RowElement element, TablePart part)
+    : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part), path_(path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct stat status {};
+  if (file < 0 || fstat(file, &status) != 0 || status.st_size != static_cast<off_t>(mapped_bytes())) {
+    if (file >= 0) close(file);
+    throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) +
+                             " at " + path);
+  }
+  map(file);
+}
+
+HostTable::HostTable(HostTable& other, int part)
+    : rows_(other.rows_),
+      layout_(checked_layout(other.rows_, other.layout_.dim, other.layout_.state, other.layout_.element,
+                             {part, other.part_.parts})),
+      part_{part, other.part_.parts},
+      path_(other.path_),
+      mapping_(other.mapping_),
+      data_(other.all_parts() + part * layout_.stride) {}
+
+void HostTable::map(int file) {
+  const int flags = MAP_NORESERVE | (file >= 0 ? MAP_SHARED : MAP_ANONYMOUS | MAP_PRIVATE);
+  void* const address = mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, flags, file, 0);
+  if (address == MAP_FAILED) {
+    const std::string reason = std::strerror(errno);
+    if (file >= 0) close(file);
+    throw std::runtime_error("cannot map " + std::to_string(mapped_bytes()) + " bytes of host memory for a table of " +
+                             std::to_string(rows_) + " x " + std::to_string(layout_.dim) + ": " + reason);
+  }
+  mapping_.reset(new Mapping{address, mapped_bytes(), file});
+  data_ = static_cast<float*>(address) + part_.part * layout_.stride;
+}
+
+void HostTable::read(std::int64_t id, float* values) {
+  if (layout_.is_half()) return expand_embedding(layout_, row(id), values);
+  std::copy_n(row(id), layout_.dim, values);
+}
+
+void HostTable::write(std::int64_t id, const float* values) {
+  if (layout_.is_half()) return round_embedding_to_nearest(layout_, values, row(id));
+  std::copy_n(values, layout_.dim, row(id));
+}
+
+void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, const FilledPart& part) {
+  init(CounterUniform(seed, stream, low, high), part);
+}
+
+void HostTable::init_normal(float mean, float deviation, std::uint64_t seed, std::uint64_t stream,
+                            const FilledPart& part) {
+  init(CounterNormal(seed, stream, mean, deviation), part);
+}
+
+template <class Numbers>
+void HostTable::init(const Numbers& numbers, const FilledPart& part) {
+  const std::int64_t dim = layout_.dim, whole_dim = part.whole_dim ? part.whole_dim : dim;
+  const auto ranges = part.whole_dim ? part.ranges : decltype(part.ranges){{0, dim}};
+  std::int64_t filled = 0;
+  for (const auto& [first, count] : ranges) filled += first < 0 || first + count > whole_dim ? whole_dim + 1 : count;
+  if (filled != dim) throw std::invalid_argument("ranges of columns that do not fill a row");
+  const std::int64_t rows = part.count < 0 ? rows_ - part.first : part.count;
+  if (part.first < 0 || rows < 0 || part.first + rows > rows_) throw std::invalid_argument("rows outside of the table");
+  const bool whole_rows = filled == whole_dim && ranges.size() == 1;
+  const std::int64_t at_a_time = std::max<std::int64_t>(1, kNumbersAtATime / dim);
+  default_pool().parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> values(static_cast<std::size_t>(at_a_time * dim));
+    for (std::int64_t id = part.first + begin; id < part.first + end; id += at_a_time) {
+      const std::int64_t count = std::min(at_a_time, part.first + end - id);
+      if (whole_rows && !part.ids)
+        numbers.fill(values.data(), static_cast<std::uint64_t>(id * dim), count * dim);
+      else
+        for (std::int64_t i = 0, at = 0; i < count; ++i)
+          for (const auto& [first, columns] : ranges) {
+            const std::int64_t drawn = part.ids ? part.ids(id + i) : id + i;
+            numbers.fill(values.data() + at, static_cast<std::uint64_t>(drawn * whole_dim + first), columns);
+            at += columns;
+          }
+      for (std::int64_t i = 0; i < count; ++i) {
+        write(id + i, values.data() + i * dim);
+        std::fill_n(row(id + i) + layout_.state_offset(), layout_.state, 0.0f);
+      }
+    }
+  });
+}
+
+}  // namespace frugal
