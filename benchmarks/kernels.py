@@ -17,7 +17,7 @@ import numpy as np
 from dglke_frugal import _native
 from dglke_frugal._native import RowTable, gather_rows
 from dglke_frugal.store.cache_index import make_index
-from dglke_frugal.store.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
+from dglke_frugal.store.device.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
 
 from . import result_file
 

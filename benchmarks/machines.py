@@ -62,10 +62,10 @@ def work(options: Dict[str, Any]) -> None:
     """One machine: trains on the graph and prints what it did as JSON. Rows that no step touches take no memory."""
     from dglke_frugal import _native
     from dglke_frugal.config import TrainConfig
-    from dglke_frugal.training.loop import TrainingLoop
+    from dglke_frugal.training.run.loop import TrainingLoop
     from dglke_frugal.training.machines.group import Machines
     from dglke_frugal.training.machines.machine_tables import machine_tables
-    from dglke_frugal.training.start_values import StartValues
+    from dglke_frugal.training.tables.start_values import StartValues
     from dglke_frugal.training.step.make_step import make_step
     from dglke_frugal.training.step.step_config import step_config
 

@@ -32,8 +32,8 @@ from pathlib import Path
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 
 from . import result_file
-from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
 from .timed_run import run
+from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
 
 LARGE_TRIPLES = 5_000_000
 CACHED = ["--cache_ratio", "0.05"]

@@ -29,10 +29,10 @@ def main():
 
     import torch
 
-    from dglke_frugal import compat
+    from dglke_frugal import vanilla
 
     torch.set_num_threads(arguments.threads)
-    compat.install()
+    vanilla.install()
     import dglke.eval
     from dglke.models import KEModel
 
@@ -55,7 +55,7 @@ def main():
     dglke.eval.test = timed
     dglke.eval.EvalDataset.get_edges = lambda self, split: get_edges(self, split)[:: arguments.every]
     flags = ("data_path", "dataset", "model_name", "model_path", "hidden_dim", "gamma", "batch_size_eval")
-    compat.run("eval", [part for flag in flags for part in (f"--{flag}", getattr(arguments, flag))])
+    vanilla.run("eval", [part for flag in flags for part in (f"--{flag}", getattr(arguments, flag))])
     by_side = {f"ranks_{side}": [ranks[key] for key in sorted(ranks) if key[0] == side] for side in ("head", "tail")}
     np.savez(arguments.output, seconds=found["seconds"], **by_side)
 

@@ -121,7 +121,7 @@ class ModelConfig:
     """Which score function, and how large its embeddings are. score_rule: see score_rule.py.
 
     reciprocal: each relation r has an inverse, row r + R of 2 R, and heads are ranked as tails of the inverse.
-    init, init_scale: start values, see training/start_values.py.
+    init, init_scale: start values, see training/tables/start_values.py.
     normalize_entities: as Bordes et al. (2013) train TransE.
     row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/store.md).
     """
@@ -518,7 +518,7 @@ class TrainConfig:
     @property
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated where they lie, in the host table
-        or a GPU's. Several data-parallel ranks always have an engine (ranks/rank_tables.py)."""
+        or a GPU's. Several data-parallel ranks always have an engine (parallel/rank_tables.py)."""
         return self.flush != "none" or _is_data_parallel(self)
 
     @property

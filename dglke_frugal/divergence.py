@@ -11,8 +11,8 @@ from typing import Iterator, Tuple
 
 import numpy as np
 
+from .arrays import is_tensor
 from .errors import InputError
-from .models.arrays import is_tensor
 
 DIVERGED = "the training has diverged"
 REMEDY = "use a smaller --lr, or more --regularization_coef"

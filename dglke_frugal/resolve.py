@@ -10,9 +10,8 @@ from . import _native, available_memory
 from .config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .errors import InputError
 from .models import built_in_model
-from .training.columns.column_config import (uses_owner_transfer, shard_config, own_gpus, reach_each_other,
-                                             why_not_sharded)
-from .training.memory.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
+from .training.plan.column_config import uses_owner_transfer, shard_config, own_gpus, reach_each_other, why_not_sharded
+from .training.plan.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
 
 TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
 PRODUCTS = ("dot", "l2")  # similarities of which a step computes matrix products

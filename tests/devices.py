@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dglke_frugal.store.cuda_device import CudaDevice, Stream
-from dglke_frugal.store.device import Device, Event, SideStream
+from dglke_frugal.store.device.cuda_device import CudaDevice, Stream
+from dglke_frugal.store.device.device import Device, Event, SideStream
 from dglke_frugal.store.device_executor import CallersDevice
 
 

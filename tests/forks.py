@@ -25,9 +25,9 @@ import time
 import traceback
 from pathlib import Path
 
-IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.cuda_device",
-            "dglke_frugal.training.session", "dglke_frugal.training.ranks.train_ranks",
-            "dglke_frugal.training.columns.column_run", "dglke_frugal.training.columns.device_columns",
+IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.device.cuda_device",
+            "dglke_frugal.training.run.session", "dglke_frugal.training.parallel.train_ranks",
+            "dglke_frugal.training.parallel.column_run", "dglke_frugal.training.step.device_columns",
             "dglke_frugal.training.step.device_step", "devices")
 START_SECONDS = 60.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)

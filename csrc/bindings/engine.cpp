@@ -40,7 +40,7 @@ struct EngineHandle {
   }
 };
 
-// config: a FlushConfig of dglke_frugal/store/flush_config.py, whose fields have the names of EngineConfig's.
+// config: a FlushConfig of dglke_frugal/store/rows/flush_config.py, whose fields have the names of EngineConfig's.
 EngineConfig config_of(nb::handle config, const RowLayout& layout, std::int64_t rows,
                        std::vector<std::shared_ptr<CachePolicy>> caches, bool on_device) {
   EngineConfig found;

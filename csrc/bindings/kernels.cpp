@@ -34,7 +34,7 @@ using RoundedStep = std::tuple<Vector<std::int64_t>, Vector<std::int64_t>>;
 using Update = std::tuple<const RowTable*, Vector<std::uint8_t>, Vector<std::int64_t>, Rows, std::vector<Entry>,
                           std::optional<Vector<std::int32_t>>, std::optional<RoundedStep>>;
 
-static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
+static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/device/plan_kernels.py describes this structure");
 
 PreparedKernel prepare_gather(const RowTable& table, const Vector<std::int64_t>& rows,
                               const Vector<std::int32_t>& source, const Rows& records, const std::string& crossing,

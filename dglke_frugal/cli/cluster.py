@@ -29,9 +29,9 @@ _RUN_BY_VANILLA = ("partition", "convert")
 def _main(command: str, argv) -> None:
     own, rest = own_parser(f"dglke_{command}").parse_known_args(argv)
     if command in _RUN_BY_VANILLA and own.backend == "vanilla":
-        from .. import compat
+        from .. import vanilla
 
-        compat.run(command, rest)
+        vanilla.run(command, rest)
         return
     raise InputError(f"dglke_{command} belongs to DGL-KE's cluster mode: {INSTEAD[command]}")
 

@@ -40,11 +40,11 @@ def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     own, rest = parse(own_flags(), dglke_flags(), argv, "Find the most similar embeddings.")
     if own.backend == "vanilla":
-        from .. import compat
+        from .. import vanilla
 
         if own.model_path:
             raise InputError("--model_path is not a flag of DGL-KE, which --backend vanilla runs; give --emb_file")
-        compat.run("emb_sim", rest)
+        vanilla.run("emb_sim", rest)
         return
     options = dglke_flags().parse_args(rest)
     if own.model_path and (options.emb_file or options.mfile):

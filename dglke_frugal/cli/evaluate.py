@@ -109,7 +109,7 @@ def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     own, rest = parse(own_flags(), dglke_flags(), argv, "Rank the test triples of a data set with a trained run.")
     if own.backend == "vanilla":
-        from .. import compat
+        from .. import vanilla
 
         for name in ("rank_ties", "filter_rule", "ogb", "breakdown", "json", "other_data"):
             if getattr(own, name) != own_flags().get_default(name):
@@ -118,7 +118,7 @@ def main(argv):
                 )
         model_name = getattr(dglke_flags().parse_known_args(rest)[0], "model_name", _DEFAULTS["model_name"])
         log_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
-        compat.run("eval", rest, seed=own.seed)
+        vanilla.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))
     _check(given, own.seed)
@@ -129,7 +129,7 @@ def main(argv):
     from ..data import load_graph
     from ..evaluation.device import on_device
     from ..inference.tables import read_model
-    from ..training.available_threads import check_threads
+    from ..training.processes.available_threads import check_threads
 
     settings = _settings(given)
     check_dataset(settings["dataset"])
@@ -231,7 +231,7 @@ def _run_ogb(model, graph, own):
 
 def _run(model, graph, own, given, warm):
     from ..evaluation import KnownTriples, Protocol, evaluate, share_of
-    from ..training.messages import held_out_facts, held_out_lines
+    from ..training.log.messages import held_out_facts, held_out_lines
 
     protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)

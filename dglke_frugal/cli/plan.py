@@ -65,7 +65,7 @@ def main(argv):
         return
     from ..resolve import resolve, resolve_workers
 
-    from ..training.epochs import in_steps
+    from ..training.run.epochs import in_steps
 
     config, reasons = resolve_workers(config)
     size = _size(own, config)
@@ -119,7 +119,7 @@ def _assumed(plan: ExecutionPlan) -> Optional[str]:
 
 
 def _size(own, config: TrainConfig):
-    from ..training.memory.memory_plan import GraphSize
+    from ..training.plan.memory_plan import GraphSize
 
     if own.entities is not None:
         triples = 10 * own.entities if own.triples is None else own.triples
@@ -135,6 +135,6 @@ def _size(own, config: TrainConfig):
         and not (Path(graph.data_path) / graph.dataset).exists()
     ):
         return GraphSize(*KNOWN_SIZES[graph.dataset])  # not downloaded just to be counted
-    from ..training.session import graph_size, load
+    from ..training.run.session import graph_size, load
 
     return graph_size(load(config))

@@ -52,11 +52,11 @@ def main(argv):
         "Find the best triples among all combinations of given heads, relations and tails.",
     )
     if own.backend == "vanilla":
-        from .. import compat
+        from .. import vanilla
 
         if own.exclude_known:
             raise InputError("--exclude_known is not a flag of DGL-KE, which --backend vanilla runs; leave one out")
-        compat.run("predict", rest)
+        vanilla.run("predict", rest)
         return
     options = dglke_flags().parse_args(rest)
     check_lists(options, _FORMATS)
@@ -69,8 +69,8 @@ def main(argv):
 def _predict(options, own):
     import numpy as np
 
-    from ..inference.completion import best_triples
     from ..evaluation.device import on_device
+    from ..inference.completion import best_triples
     from ..inference.lists import TABLE, read_list, write_table
     from ..inference.run import Run
 

@@ -123,7 +123,7 @@ def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
 def _fitted(space, given: Mapping[str, Any], every: bool):
     """(the space of the package, fitted to the graph that the flags name, that graph). Raises InputError."""
     from ..search.fitting import fitted
-    from ..training.session import load
+    from ..training.run.session import load
 
     of_graph = {each.name for each in GraphConfig.options}
     where = {name: value for name, value in given.items() if name in of_graph}
@@ -140,7 +140,7 @@ def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:
     Raises InputError if trials could not be started, or would have no validation.
     """
     from ..data.fingerprint import Fingerprint
-    from ..training.session import load
+    from ..training.run.session import load
 
     configs = list(examples)
     for config in configs:

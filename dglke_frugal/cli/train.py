@@ -34,7 +34,7 @@ def main(argv):
         _refuse_ours(own, "--trainer dglke")
         if config.counts_epochs:
             raise InputError("--trainer dglke counts steps; give --max_step, and --eval_interval in steps")
-        from ..adapter.train import train
+        from ..vanilla.adapter.train import train
 
         train(config)
     else:
@@ -105,7 +105,7 @@ def _find_data(own, asked):
 
 def log_unused_flags(own, config):
     """Print a line for each flag that has no effect in the run, in the first of torchrun's processes."""
-    from ..training.available_threads import torchrun_number
+    from ..training.processes.available_threads import torchrun_number
 
     if torchrun_number("RANK", default=0) == 0:
         ranks = max(config.device.num_proc, torchrun_number("WORLD_SIZE", default=1))
@@ -132,7 +132,7 @@ def _from_files(own, given) -> list[str]:
         _refuse(own, "--config, for the run has its flags in its own folder", "resume")
         arguments += config_file.arguments_from(own.config, defaults)
     if own.resume and own.resume != AUTO:
-        from ..training.folder.run_folder import FLAGS_FILE
+        from ..training.checkpoint.run_folder import FLAGS_FILE
 
         path = Path(own.resume) / FLAGS_FILE
         if not path.is_file():
@@ -145,7 +145,7 @@ def _from_files(own, given) -> list[str]:
 def _auto_arguments(own, given, defaults) -> list[str]:
     """Arguments by the rules of --preset auto for the graph that the flags name. Raises InputError."""
     from ..data import load_graph
-    from ..training.available_threads import torchrun_number
+    from ..training.processes.available_threads import torchrun_number
 
     named = auto_model(own.preset)
     model = given.get("model_name") or named or DEFAULT_MODEL
@@ -185,16 +185,16 @@ def _refuse_ours(own, why):
 
 
 def _vanilla(own, argv, score_rule):
-    from .. import compat
+    from .. import vanilla
 
     _refuse(own, "--backend vanilla", "config", "preset")
     _refuse_ours(own, "--backend vanilla")
-    if unknown := compat.unknown_flags("train", argv):
+    if unknown := vanilla.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")
     model_name = flags.dglke_flags().parse_known_args(argv)[0].model_name
     log_if_two_formulas(model_name, score_rule_of_run(model_name, score_rule, dglke_loop=True))
-    compat.run("train", argv, seed=own.seed)
+    vanilla.run("train", argv, seed=own.seed)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from torch import nn
 from .. import _native
 from ..errors import InputError, first_line
 from ..optim import RowOptimizer
-from ..store.flush_config import StoreAddress
 from ..store.request import Request
+from ..store.rows.flush_config import StoreAddress
 from . import files, init as start
 from .compiling import not_compiled
 from .config import CacheConfig

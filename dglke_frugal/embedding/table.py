@@ -21,9 +21,9 @@ from ..config import AUTO
 from ..errors import InputError
 from ..optim import RowOptimizer
 from ..store.executor import EngineExecutor, Executor, TableExecutor
-from ..store.flush_config import FlushConfig, StoreAddress
 from ..store.flushing import EngineTable, InPlaceTable, RemoteTable, RankRows
 from ..store.request import Request
+from ..store.rows.flush_config import FlushConfig, StoreAddress
 from .config import CacheConfig
 from .files import blocks
 from .loss_scaling import scaler_of_backward

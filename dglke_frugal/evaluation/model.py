@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Optional
 import numpy as np
 
 from .._native import Operation
+from ..arrays import is_tensor, rounded_product
 from ..divergence import check_scores
 from ..errors import InputError
 from ..models import Model, RowDims, built_in_model, is_custom, model_names
-from ..models.arrays import is_tensor, rounded_product
 from ..score_rule import SCORE_RULES, compares_two_formulas
 
 if TYPE_CHECKING:

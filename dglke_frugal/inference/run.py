@@ -20,7 +20,7 @@ from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
 from ..frames import data_frame
 from ..score_rule import two_formulas_line
-from ..training.folder.run_folder import read_result
+from ..training.checkpoint.run_folder import read_result
 from .answers import AnswerLists, Answers, Column, TripleAnswers
 from .completion import MOST_RESULTS, best_entities, best_triples, check_range, triple_keys
 from .embeddings import Embeddings

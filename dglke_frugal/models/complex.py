@@ -15,7 +15,7 @@ class ComplEx(Model):
         require_even(self.name, entity)
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):
-        from .arrays import rotated  # here, because names of models are asked for without numpy
+        from ..arrays import rotated  # here, because names of models are asked for without numpy
 
         half = relation.shape[1] // 2
         return rotated(fixed, relation[:, :half], relation[:, half:], conjugate=corrupt_head)

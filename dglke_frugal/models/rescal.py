@@ -17,7 +17,7 @@ class RESCAL(Model):
         return (4 if score_rule == "dglke" else 2) * rows.entity  # vectors whose products make the matrix
 
     def queries_of(self, corrupt_head, fixed, relation, as_negative):
-        from .arrays import rounded_product  # here, because names of models are asked for without numpy
+        from ..arrays import rounded_product  # here, because names of models are asked for without numpy
 
         matrix = relation.reshape(fixed.shape[1], -1)
         return rounded_product(fixed, matrix.T if corrupt_head or as_negative else matrix)

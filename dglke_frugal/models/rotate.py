@@ -25,8 +25,8 @@ class RotatE(Model):
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         import numpy as np  # here, because names of models are asked for without it
 
+        from ..arrays import rotated
         from ..divergence import Diverged, check_rows
-        from .arrays import rotated
 
         phase = relation / np.float32(embedding_range / math.pi)
         largest = check_rows(phase, "the relations' angles")

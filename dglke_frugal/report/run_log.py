@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import InputError
 from ..files import read_json
-from ..training.folder.run_folder import read_result
+from ..training.checkpoint.run_folder import read_result
 
 METRICS_FILE = "metrics.jsonl"
 EVALUATION_FILE = "evaluation.json"  # what dglke_eval --json wrote into the folder, if anything

@@ -17,8 +17,8 @@ from ..arguments import integer, path, switch
 from ..config import TrainConfig
 from ..divergence import Diverged
 from ..errors import InputError, shown
-from ..training.interrupt import Interrupt
-from ..training.lock import held
+from ..training.checkpoint.lock import held
+from ..training.run.interrupt import Interrupt
 from .results import check_results, write_results
 from .space import Space, listed, plain
 from .study import JOURNAL, Study, Tried

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..files import replace_file
-from ..training.folder.run_folder import CHECKPOINTS, read_result
+from ..training.checkpoint.run_folder import CHECKPOINTS, read_result
 
 FLAGS_FILE = "flags.yaml"
 OUTPUT_FILE = "output.txt"

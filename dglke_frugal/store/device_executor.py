@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from .. import _native
-from .cuda_device import CudaDevice, Stream
-from .device import Event, no_op
-from .device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
+from .device.cuda_device import CudaDevice, Stream
+from .device.device import Event, no_op
 from .executor import RankExecutor
 from .flushing import RankRows
+from .rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 
 ALIGNMENT = 16  # bytes between the arrays of a block
 

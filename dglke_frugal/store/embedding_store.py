@@ -12,10 +12,10 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
-from .flush_config import FlushConfig, StoreAddress
 from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaRows
-from .gathering import Gathering
-from .half_embeddings import Rounding, embeddings_of, stored_embeddings
+from .rows.flush_config import FlushConfig, StoreAddress
+from .rows.gathering import Gathering
+from .rows.half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory

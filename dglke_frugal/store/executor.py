@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from . import torch_threads
+from .device import torch_threads
 from .flushing import RankRows
 from .request import Request
 

@@ -7,9 +7,9 @@ from typing import Any, Optional, Sequence, Union
 from .. import _native
 from ..errors import InputError
 from .cache_policy import make_policy
-from .flush_config import FlushConfig, StoreAddress
-from .gathering import Gathering
-from .half_embeddings import Rounding, stochastic_rounded_rows
+from .rows.flush_config import FlushConfig, StoreAddress
+from .rows.gathering import Gathering
+from .rows.half_embeddings import Rounding, stochastic_rounded_rows
 
 
 class RankRows:
@@ -56,7 +56,7 @@ class InPlaceTable(RankRows):
         if device is None:
             self.steps = stochastic_rounded_rows(_native.DirectRows(table), rounding)
         else:
-            from .device_rows import ResidentRows  # here, because it imports torch
+            from .rows.device_rows import ResidentRows  # here, because it imports torch
 
             self.steps = ResidentRows(table, device, rounding)
 
@@ -77,7 +77,7 @@ class ReplicaRows(RankRows):
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
             self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
         else:
-            from .replicated_rows import FactorRows, ReplicatedRows  # here, because it imports torch
+            from .rows.replicated_rows import FactorRows, ReplicatedRows  # here, because it imports torch
 
             rows = FactorRows if isinstance(replica, Gathering) else ReplicatedRows
             self.steps = rows(table, replica, device)
@@ -97,9 +97,9 @@ class PortRows(RankRows):
         if device is None:
             self.steps = stochastic_rounded_rows(_native.CachedRows(table, client), rounding)
             return
-        from .owner_transfer_rows import OwnerTransferRows  # here, because they import torch
-        from .engine_rows import DirectWriteRows, EngineRows
-        from .synchronised_rows import SynchronisedRows
+        from .rows.engine_rows import DirectWriteRows, EngineRows
+        from .rows.owner_transfer_rows import OwnerTransferRows  # here, because they import torch
+        from .rows.synchronised_rows import SynchronisedRows
 
         try:
             if config.owner_transfer:

@@ -9,14 +9,14 @@ from typing import Optional, Sequence, Union
 from ..config import AUTO, TrainConfig
 from ..errors import shortages_as_input_errors
 from ..resolve import resolve_workers
-from .available_threads import check_threads, threads_of_run, torchrun_number
 from .full_softmax.config import check_full_softmax
-from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
 from .machines.group import several_machines
-from .resume import newest_run, with_seed_of
-from .session import open_device, run_session, thread_count
-from .run import TrainingRun
+from .processes.available_threads import check_threads, threads_of_run, torchrun_number
+from .run.full_softmax_run import FullSoftmaxRun
+from .run.resume import newest_run, with_seed_of
+from .run.run import TrainingRun
+from .run.session import open_device, run_session, thread_count
 
 
 def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
@@ -33,7 +33,7 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
     """
     with shortages_as_input_errors():
         if config.model.is_custom:
-            from .custom_model import check_custom_model  # here, because it takes torch's import time
+            from .run.custom_model import check_custom_model  # here, because it takes torch's import time
 
             check_custom_model(config)
         check_full_softmax(config)
@@ -46,7 +46,7 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
             config = config if resume is None else with_seed_of(config, resume)
         check_threads(threads_of_run(config, thread_count(config)))
         if several_ranks(config):
-            from .ranks.train_ranks import train_ranks  # here, because most runs are of one process
+            from .parallel.train_ranks import train_ranks  # here, because most runs are of one process
 
             return train_ranks(config, resume, trackers)
         config, _ = resolve_workers(config)

@@ -33,6 +33,6 @@ def test_each_is_installed_as_a_command():
 @pytest.mark.parametrize("command", ["partition", "convert"])
 def test_vanilla_runs_dglkes_own(command, monkeypatch):
     called = []
-    monkeypatch.setattr("dglke_frugal.compat.run", lambda *arguments: called.append(arguments))
+    monkeypatch.setattr("dglke_frugal.vanilla.run", lambda *arguments: called.append(arguments))
     getattr(cluster, command)(["--dataset", "FB15k", "--backend", "vanilla", "-k", "2"])
     assert called == [(command, ["--dataset", "FB15k", "-k", "2"])]

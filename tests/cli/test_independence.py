@@ -72,8 +72,8 @@ def test_what_needs_them_says_so(flags, data, tmp_path):
 
 def test_the_partition_says_so_too():
     done = python(
-        "from dglke_frugal import compat\nfrom dglke_frugal.errors import InputError\n"
-        "try:\n    compat.run('partition', [])\nexcept InputError as error:\n    print(error)"
+        "from dglke_frugal import vanilla\nfrom dglke_frugal.errors import InputError\n"
+        "try:\n    vanilla.run('partition', [])\nexcept InputError as error:\n    print(error)"
     )
     assert done.returncode == 0 and "partitions by METIS" in done.stdout
 
@@ -81,7 +81,7 @@ def test_the_partition_says_so_too():
 def test_ranks_on_the_cpu_do_not_take_torchs_import_time():
     done = python(
         "from dglke_frugal.config import TrainConfig\n"
-        "from dglke_frugal.training.ranks import rank_process, train_ranks\n"
+        "from dglke_frugal.training.parallel import rank_process, train_ranks\n"
         "train_ranks.run_classes(TrainConfig())\n"
         "assert 'torch' not in sys.modules\n"
     )

@@ -15,7 +15,7 @@ from dglke_frugal.cli.train import configuration
 from dglke_frugal.config import DeviceConfig, GraphConfig, LossConfig, ModelConfig, StoreConfig, TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.catalogue import EXPECTED, best_preset, find_preset, presets
-from dglke_frugal.training.messages import chance_line, start_lines
+from dglke_frugal.training.log.messages import chance_line, start_lines
 
 
 def test_every_file_is_a_preset_and_all_that_is_expected_is_one():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from dglke_frugal import compat
+from dglke_frugal import vanilla
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.predict import main as predict
 from dglke_frugal.cli.train import configuration, main
@@ -79,8 +79,8 @@ def test_the_run_says_and_keeps_its_rule(train, capsys):
 @pytest.mark.parametrize("command, arguments", [(main, []), (evaluate, ["--model_path", "somewhere"])])
 def test_vanilla_says_it_too(monkeypatch, capsys, command, arguments, name, lines):
     ran = []
-    monkeypatch.setattr(compat, "run", lambda *given, **options: ran.append(given))
-    monkeypatch.setattr(compat, "unknown_flags", lambda *_: [])
+    monkeypatch.setattr(vanilla, "run", lambda *given, **options: ran.append(given))
+    monkeypatch.setattr(vanilla, "unknown_flags", lambda *_: [])
     command(["--backend", "vanilla", "--model_name", name, *arguments])
     assert len(ran) == 1 and capsys.readouterr().out.count(LINE) == lines
 

@@ -13,8 +13,8 @@ from shared_memory import nothing_left
 from dglke_frugal import _native
 from dglke_frugal._native import EngineError
 from dglke_frugal.store.cache_policy import make_policy
-from dglke_frugal.store.flush_config import FlushConfig
-from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_GRADIENT, TO_VALUE
+from dglke_frugal.store.rows.flush_config import FlushConfig
+from dglke_frugal.store.device.plan_kernels import FROM_HOST, TO_CACHE, TO_GRADIENT, TO_VALUE
 
 ENTRIES = 2
 STRIDE = 32
@@ -337,7 +337,7 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
 def test_a_killed_engine_process_stops_its_ranks():
     engine_code = (
         "import time, numpy as np; from dglke_frugal import _native;"
-        "from dglke_frugal.store.flush_config import FlushConfig;"
+        "from dglke_frugal.store.rows.flush_config import FlushConfig;"
         "e = _native.Engine(np.zeros((4, 32), np.float32), 3, 1, _native.SgdUpdate(1.0), [],"
         "           FlushConfig(max_rows_per_step=4, ranks=2));"
         "print(e.segment_path, flush=True); time.sleep(60)"

@@ -10,7 +10,7 @@ from devices import CUDA
 from evaluation.random_models import BY_RULE, random_model, random_triples
 
 from dglke_frugal.evaluation import (SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate,
-                                     custom_model)
+                                      custom_model)
 from dglke_frugal.evaluation import device as evaluation_device
 from dglke_frugal.evaluation.best_rows import best_rows
 from dglke_frugal.evaluation.device import upload

@@ -19,8 +19,8 @@ from dglke_frugal.errors import InputError
 from dglke_frugal.files import COMPLETE, UNFINISHED
 from dglke_frugal.inference.run import Run
 from dglke_frugal.inference.tables import read_table
-from dglke_frugal.training.final_state import last_state, optimizer_states
-from dglke_frugal.training.folder.run_folder import read_result
+from dglke_frugal.training.checkpoint.final_state import last_state, optimizer_states
+from dglke_frugal.training.checkpoint.run_folder import read_result
 
 COMMAND = """
 import json, sys

@@ -52,12 +52,12 @@ SIMILARITIES = [
 ]
 RUNNER = """
 import contextlib, io, json, sys
-from dglke_frugal import compat
+from dglke_frugal import vanilla
 outputs = []
 for command, argv in json.load(sys.stdin):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        compat.run(command, argv)
+        vanilla.run(command, argv)
     outputs.append(out.getvalue())
 print(json.dumps(outputs))
 """

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.store.half_embeddings import HalfEmbeddings
+from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings
 from dglke_frugal._native import RowTable, gather_rows, prepare_write_back
-from dglke_frugal.store.plan_kernels import FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, update_tables
+from dglke_frugal.store.device.plan_kernels import FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, update_tables
 
 ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
 DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]

@@ -4,7 +4,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal._native import RowTable
-from dglke_frugal.store.plan_kernels import TO_HOST_ROW, update_tables
+from dglke_frugal.store.device.plan_kernels import TO_HOST_ROW, update_tables
 
 
 def gradients_of(rows, dim, seed=0):

@@ -7,9 +7,8 @@ from dglke_frugal import _native
 from dglke_frugal._native import (
     RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_stage_evicted, segment_sums, write_back_evicted,
 )
-from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, update_tables,
-)
+from dglke_frugal.store.device.plan_kernels import (FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE,
+                                                     WRITE_BACK, as_bytes, update_tables)
 
 DIMS = [1, 7, 50, 127, 400, 1000]
 ROWS, SLOTS = 600, 250

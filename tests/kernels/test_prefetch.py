@@ -4,7 +4,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal._native import RowTable, gather_rows, prepare_prefetch
-from dglke_frugal.store.plan_kernels import FROM_HOST
+from dglke_frugal.store.device.plan_kernels import FROM_HOST
 
 ROWS, USED, MOST = 900, 300, 333
 ROW_BYTES, SOURCE_BYTES = 8 * MOST, 4 * MOST

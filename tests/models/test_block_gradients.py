@@ -8,7 +8,7 @@ from models.test_gradients import LOSSES, make_case
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model
-from dglke_frugal.store.device_rows import DeviceRows
+from dglke_frugal.store.rows.device_rows import DeviceRows
 from dglke_frugal.training.step.device_batch import BatchForm, BlockTransfer
 from dglke_frugal.training.step.device_kernels import KernelGradients
 from dglke_frugal.training.step.native_step import native_step

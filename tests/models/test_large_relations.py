@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ranks.ranks_oracle import Oracle
+from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal import _native
 from dglke_frugal.score_rule import SCORE_RULES

@@ -5,8 +5,8 @@ from models.test_block_gradients import BUILT_IN, differentiate_twice
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model
-from dglke_frugal.store.cuda_device import CudaDevice
-from dglke_frugal.store.device import Device
+from dglke_frugal.store.device.cuda_device import CudaDevice
+from dglke_frugal.store.device.device import Device
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS = 3000, 50

@@ -13,7 +13,7 @@ from dglke_frugal.cli.plan import KNOWN_SIZES
 from dglke_frugal.cli.plan import main as plan
 from dglke_frugal.cli.train import configuration
 from dglke_frugal import available_memory
-from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
+from dglke_frugal.training.plan.memory_plan import GraphSize, plan_memory
 from dglke_frugal.store.row_bytes import row_bytes
 
 FOLDERS = ("fb15k", "fb15k_237", "wn18rr", "freebase", "wikikg")

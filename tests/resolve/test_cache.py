@@ -8,7 +8,7 @@ from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import DEFAULT_CACHE_RATIO, TrainConfig
 from dglke_frugal.resolve import RANKING_BYTES, SPARE_BYTES, resolve
-from dglke_frugal.training.memory.memory_plan import DEVICE, GraphSize
+from dglke_frugal.training.plan.memory_plan import DEVICE, GraphSize
 
 SIZE, ROW = GraphSize(10**6, 100, 10**7, 10**5), 416 * 4
 

@@ -8,7 +8,7 @@ from dglke_frugal import _native, available_memory
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.resolve import resolve, resolve_workers
-from dglke_frugal.training.memory.memory_plan import GraphSize
+from dglke_frugal.training.plan.memory_plan import GraphSize
 
 SIZE = GraphSize(10**6, 100, 10**7)
 

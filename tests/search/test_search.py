@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from ranks.conftest import interpreter  # noqa: F401 (a fixture)
+from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main

@@ -9,8 +9,8 @@ from devices import CUDA, STREAMS, QueuedDevice, device, make_device, queued_dev
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.store.cuda_device import CudaDevice, GraphedWork
-from dglke_frugal.store.device import Device, Event, Watch
+from dglke_frugal.store.device.cuda_device import CudaDevice, GraphedWork
+from dglke_frugal.store.device.device import Device, Event, Watch
 
 
 class Recorder:
@@ -183,7 +183,7 @@ def test_a_watch_tells_of_a_failure(monkeypatch):
 
 
 def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
-    from dglke_frugal.store import cuda_device as module
+    from dglke_frugal.store.device import cuda_device as module
 
     none = [], "there is no NVIDIA driver on this machine"
     monkeypatch.setattr(module._native, "cuda_devices", lambda with_free_memory: none)

@@ -9,12 +9,12 @@ from devices import STREAMS, QueuedDevice, device, make_device, queued_device  #
 
 from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.device import no_op
-from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
+from dglke_frugal.store.device.device import no_op
+from dglke_frugal.store.rows.device_rows import STEPS_ON_DEVICE, Plan
 from dglke_frugal._native import DeviceError, EngineError
 from dglke_frugal.errors import InputError
-from dglke_frugal.store.plan_kernels import update_tables
-from dglke_frugal.store.stalls import Stalls
+from dglke_frugal.store.device.plan_kernels import update_tables
+from dglke_frugal.store.device.stalls import Stalls
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
 

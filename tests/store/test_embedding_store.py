@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.device import Device
+from dglke_frugal.store.device.device import Device
 
 
 def dglke_update(table, state, entries, learning_rate):

@@ -9,7 +9,7 @@ from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.errors import InputError
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.half_embeddings import HalfEmbeddings, Rounding
+from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings, Rounding
 
 def mean_square(gradient):
     """Of one row, by the store's own update of a table of floats, whose order of sums is tested elsewhere."""

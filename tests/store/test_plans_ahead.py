@@ -4,7 +4,7 @@ import pytest
 import torch
 from devices import PlainDevice
 
-from dglke_frugal.store.plans_ahead import PLANS_AHEAD, PlansAhead
+from dglke_frugal.store.rows.plans_ahead import PLANS_AHEAD, PlansAhead
 
 CELLS, BYTES = 3, 256
 

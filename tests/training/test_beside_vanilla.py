@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from devices import CUDA, make_device
 
-from dglke_frugal import _native, compat
+from dglke_frugal import _native, vanilla
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training.loop import TrainingLoop
+from dglke_frugal.training.run.loop import TrainingLoop
 from dglke_frugal.training.step.make_step import make_step
-from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.run import step_config
+from dglke_frugal.training.tables.tables import Tables
+from dglke_frugal.training.run.run import step_config
 
 STEPS = 200
 FLAGS = ["--dataset", "FB15k", "--hidden_dim", "400", "--batch_size", "256", "--neg_sample_size", "64", "-adv",
@@ -70,13 +70,13 @@ class Recorded:
 
 
 def record(arguments, monkeypatch):
-    compat.install()
+    vanilla.install()
     from dglke.models.general_models import KEModel
 
     recording = Recording()
     with monkeypatch.context() as patch:
         patch.setattr(KEModel, "forward", recording.hook(KEModel.forward))
-        compat.run("train", arguments, seed=7)
+        vanilla.run("train", arguments, seed=7)
     return recording
 
 

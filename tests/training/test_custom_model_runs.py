@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 import torch
-from ranks.conftest import interpreter  # noqa: F401 (a fixture)
+from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import tables
 
 import dglke_frugal
 from dglke_frugal.cli import evaluate
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import find_model
-from dglke_frugal.training.folder.checkpoint import CheckpointFolder
+from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
 
 MODULE = '''
 import torch

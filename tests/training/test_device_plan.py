@@ -8,10 +8,10 @@ from devices import QueuedDevice
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.store import owner_transfer_rows
-from dglke_frugal.store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
-from dglke_frugal.training.memory import memory_plan
-from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
+from dglke_frugal.store.rows import owner_transfer_rows
+from dglke_frugal.store.rows.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
+from dglke_frugal.training.plan import memory_plan
+from dglke_frugal.training.plan.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
 from dglke_frugal.store.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
 from dglke_frugal.training.train import train
@@ -80,7 +80,7 @@ def test_room_for_rows_that_owners_move_is_planned(runs, monkeypatch):
                                             ("RESCAL", "fp32")])
 @pytest.mark.parametrize("flags", SETTINGS, ids=["resident", "5 %", "all cached"])
 def test_what_torch_has_allocated_on_a_gpu_is_what_is_planned(runs, flags, model, element):
-    from dglke_frugal.store.cuda_device import CudaDevice
+    from dglke_frugal.store.device.cuda_device import CudaDevice
 
     gc.collect()  # what earlier tests leave to it
     torch.cuda.synchronize()

@@ -14,10 +14,10 @@ from training.conftest import logged, tables
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.errors import InputError
-from dglke_frugal.store.device import no_op
+from dglke_frugal.store.device.device import no_op
 from dglke_frugal.training.step import device_step
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
-from dglke_frugal.training.tables import entity_flushing
+from dglke_frugal.training.tables.tables import entity_flushing
 from dglke_frugal.training.train import train
 
 STEPS = ["--max_step", 48, "--log_interval", 20]
@@ -219,7 +219,7 @@ def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_d
 
 BREAK = """
 from dglke_frugal.cli.train import main
-from dglke_frugal.training.run import TrainingRun
+from dglke_frugal.training.run.run import TrainingRun
 import sys, torch
 checkpoint = TrainingRun.checkpoint
 def break_after(run):

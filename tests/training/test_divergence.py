@@ -9,9 +9,9 @@ from training.conftest import tables
 import dglke_frugal
 from dglke_frugal.divergence import Diverged
 from dglke_frugal.inference.run import Run
-from dglke_frugal.training.folder.checkpoint import CheckpointFolder
+from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
 from dglke_frugal.training.step.native_step import NativeStep
-from dglke_frugal.training.run import TrainingRun
+from dglke_frugal.training.run.run import TrainingRun
 
 MODULE = '''
 import torch

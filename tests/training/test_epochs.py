@@ -7,7 +7,7 @@ import yaml
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.epochs import in_steps
+from dglke_frugal.training.run.epochs import in_steps
 
 
 def steps(triples, *flags):

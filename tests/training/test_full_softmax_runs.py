@@ -5,7 +5,7 @@ import pytest
 from training.conftest import tables
 
 from dglke_frugal.cli.train import main
-from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
+from dglke_frugal.training.plan.memory_plan import GraphSize, plan_memory
 from dglke_frugal.config import TrainConfig
 
 ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,

@@ -13,7 +13,7 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.evaluation import EmbeddingModel, Protocol, Sampling, evaluate
-from dglke_frugal.store.half_embeddings import HalfEmbeddings
+from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings
 from dglke_frugal.training.train import train
 
 STEPS = ["--max_step", 60, "--log_interval", 20]

@@ -12,8 +12,8 @@ from dglke_frugal.config import OPTIONS, TrainConfig, numbers_flags
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.fingerprint import Fingerprint
 from dglke_frugal.models import code_checksum
-from dglke_frugal.training.folder.checkpoint import CheckpointFolder
-from dglke_frugal.training.ranker import Ranker
+from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
+from dglke_frugal.training.run.ranker import Ranker
 
 DROPPED = {"lr_patience": 2, "valid": True, "eval_interval": 5}
 

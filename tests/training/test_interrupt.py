@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dglke_frugal.training.interrupt import Interrupt
+from dglke_frugal.training.run.interrupt import Interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -68,7 +68,7 @@ def test_in_another_thread_nothing_is_caught():
 
 def test_a_loop_finishes_its_step():
     code = """
-from dglke_frugal.training.interrupt import Interrupt
+from dglke_frugal.training.run.interrupt import Interrupt
 import time
 with Interrupt() as interrupt:
     while not interrupt:

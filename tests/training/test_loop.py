@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from dglke_frugal.store.stalls import Stalls
-from dglke_frugal.training import loop as loop_module
-from dglke_frugal.training.loop import TrainingLoop
+from dglke_frugal.store.device.stalls import Stalls
+from dglke_frugal.training.run import loop as loop_module
+from dglke_frugal.training.run.loop import TrainingLoop
 
 STEPS = 3
 

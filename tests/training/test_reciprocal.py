@@ -1,6 +1,6 @@
 """Reciprocal relations: twice the rows, tails alone are corrupted, and every reader knows which row is an inverse.
 
-That ranks are those of plain numpy: tests/evaluation/test_numpy_ranker.py; of several ranks: tests/ranks.
+That ranks are those of plain numpy: tests/evaluation/test_numpy_ranker.py; of several ranks: tests/training/parallel.
 """
 
 import json

@@ -9,7 +9,7 @@ import time
 import pytest
 from training.conftest import tables
 
-from dglke_frugal.training.lock import alone
+from dglke_frugal.training.checkpoint.lock import alone
 
 
 def last_checkpoint(folder):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from training.conftest import logged, tables
 
-from dglke_frugal.training.folder.run_folder import FLAGS_FILE
+from dglke_frugal.training.checkpoint.run_folder import FLAGS_FILE
 
 EVERYTHING = [
     "--max_step",

@@ -16,11 +16,11 @@ from dglke_frugal.files import COMPLETE, UNFINISHED
 from dglke_frugal.inference.tables import read_table
 from dglke_frugal.report.run_log import RunLog
 from dglke_frugal.saved_tables import SavedTables
-from dglke_frugal.training.final_state import last_state, optimizer_states
-from dglke_frugal.training.folder.checkpoint import CheckpointFolder
-from dglke_frugal.training.folder.run_folder import read_result
-from dglke_frugal.training.ranker import Ranker
-from dglke_frugal.training.run import TrainingRun
+from dglke_frugal.training.checkpoint.final_state import last_state, optimizer_states
+from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
+from dglke_frugal.training.checkpoint.run_folder import read_result
+from dglke_frugal.training.run.ranker import Ranker
+from dglke_frugal.training.run.run import TrainingRun
 
 ENTITY, RELATION = "small_TransE_l2_entity.npy", "small_TransE_l2_relation.npy"
 

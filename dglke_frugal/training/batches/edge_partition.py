@@ -138,9 +138,9 @@ def _by_head(owners: _native.RowOwners, head: np.ndarray, ranks: int) -> EdgePar
 
 def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> np.ndarray:
     try:
-        from ... import compat
+        from ... import vanilla
 
-        compat.install()  # dgl does not start by itself on a current Python
+        vanilla.install()  # dgl does not start by itself on a current Python
         import dgl
         import torch
     except (ImportError, InputError) as error:

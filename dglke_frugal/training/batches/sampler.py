@@ -201,6 +201,6 @@ def _of_graph(error: Exception) -> Exception:
     the news of all others."""
     if isinstance(error, IndexError):
         return InputError(f"the training triples do not fit the graph: {error}; check the entity and relation maps")
-    from ..ranks.process_group import RankError  # here, because one rank alone has no process group
+    from ..processes.process_group import RankError  # here, because one rank alone has no process group
 
     return RankError(str(error))

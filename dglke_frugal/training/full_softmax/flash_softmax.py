@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ...models.device.products import set_matmul
-from ...store.device import Device
+from ...store.device.device import Device
 from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, SHARE_BITS, SUMS, TOGETHER, part_rows, splits,
                           whole_queries, width)
 from .rounded_products import RoundedMatrix, stages_on

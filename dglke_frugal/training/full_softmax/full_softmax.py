@@ -15,11 +15,11 @@ import torch
 from ... import _native
 from ...models.device import make_device_model
 from ...models.device.model import ModelShape, Positives
-from ...store.device import Device
-from ...store.device_rows import DeviceRows
+from ...store.device.device import Device
+from ...store.rows.device_rows import DeviceRows
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.summed_updates import OptimizerRule
-from ..unit_rows import LEAST
+from ..tables.unit_rows import LEAST
 from .config import FullSoftmaxConfig
 from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax

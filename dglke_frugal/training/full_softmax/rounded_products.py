@@ -14,7 +14,7 @@ import torch
 
 from ... import _native
 from ...models.device.products import set_matmul
-from ...store.device import Device
+from ...store.device.device import Device
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import DEVICE_TILE_FLOATS, whole_words

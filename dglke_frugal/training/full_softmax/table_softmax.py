@@ -15,7 +15,7 @@ from typing import Callable, Optional, Tuple
 import torch
 
 from ... import _native
-from ...store.device import Device
+from ...store.device.device import Device
 from .binary_slopes import binary_loss
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ... import _native
-from ...store.device import Device
+from ...store.device.device import Device
 
 
 class TableShape(NamedTuple):

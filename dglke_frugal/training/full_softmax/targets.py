@@ -8,7 +8,7 @@ from typing import Mapping, Sequence, Tuple
 import numpy as np
 import torch
 
-from ...store.device import Device
+from ...store.device.device import Device
 from .queries import Queries
 
 

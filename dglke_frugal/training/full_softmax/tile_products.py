@@ -14,7 +14,7 @@ import torch
 from ... import _native
 from ...models.device.products import set_matmul
 from ...models.device.similarity import L1, L2, Modulus
-from ...store.device import Device
+from ...store.device.device import Device
 from .binary_slopes import binary_slopes
 from .table_update import TableShape
 from .tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS

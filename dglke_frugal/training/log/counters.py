@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Dict, Mapping, Optional
 
-from ...store.stalls import Stalls
+from ...store.device.stalls import Stalls
 
 NANO = 1e-9
 FLOAT_BYTES = 4

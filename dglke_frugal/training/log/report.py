@@ -9,9 +9,9 @@ from typing import Dict, Iterator, Optional
 
 from ...output import log
 from ...progress import progress, shows_bars
-from ..loop import TrainingLoop
-from ..messages import short, time_left
+from ..run.loop import TrainingLoop
 from .counters import StoreCounters
+from .messages import short, time_left
 
 BAR_SECONDS = 0.5  # between two looks at the counters
 

@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 import numpy as np
 
 from ...errors import InputError, first_line, shortage
-from ..available_threads import torchrun_number
+from ..processes.available_threads import torchrun_number
 from .transport import GlooTransport, MachineError
 
 BEAT_SECONDS = 0.2

@@ -12,7 +12,7 @@ from ...evaluation import SIDES, EmbeddingModel, Evaluation, evaluate
 from ...evaluation.known_triples import Lists
 from ...evaluation.ranking import Comparison, Share
 from ...store import EmbeddingStore
-from ..ranker import Ranker
+from ..run.ranker import Ranker
 from .group import Machines
 
 

@@ -9,9 +9,9 @@ from typing import Dict, Sequence
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ..batches.edge_partition import partition_edges, row_owners
-from ..interrupt import Interrupt
 from ..log.tracker import MakeTracker, Trackers
-from ..run import TrainingRun
+from ..run.interrupt import Interrupt
+from ..run.run import TrainingRun
 from .group import Machines
 from .machine_ranker import MachineRanker
 from .machine_tables import MachineTables, machine_tables

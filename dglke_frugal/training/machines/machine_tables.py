@@ -11,11 +11,11 @@ from ...models import RowDims
 from ...store import EmbeddingStore
 from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows
-from ...store.half_embeddings import stochastic_rounded_rows
+from ...store.rows.half_embeddings import stochastic_rounded_rows
 from ..batches.sampler import Batches, Sampler
-from ..ranks.replicas import ENTRIES
-from ..start_values import start_values, table_dims
-from ..tables import Tables, entity_rounding
+from ..parallel.replicas import ENTRIES
+from ..tables.start_values import start_values, table_dims
+from ..tables.tables import Tables, entity_rounding
 from .boundary import Boundaries
 from .table_files import EMBEDDINGS, OwnedRows, TableFiles
 from .transport import Transport

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...config import TrainConfig
 from ...store.row_bytes import FLOAT
-from ..memory.memory_plan import GraphSize
-from ..start_values import table_dims
+from ..plan.memory_plan import GraphSize
+from ..tables.start_values import table_dims
 
 USABLE = 0.9  # of a network's nominal speed
 LATENCY_SECONDS = 2e-4  # of a block between two machines

@@ -17,16 +17,16 @@ from ...config import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...files import finish_replacing
-from ..available_threads import torchrun_number
-from ..epochs import in_steps
-from ..final_state import last_state
-from ..folder.run_folder import check_flags, create_run_folder, fingerprint, write_flags
-from ..lock import alone
+from ..checkpoint.final_state import last_state
+from ..checkpoint.lock import alone
+from ..checkpoint.run_folder import check_flags, create_run_folder, fingerprint, write_flags
+from ..log.messages import end_lines, epochs, graph_facts, reading_lines, start_lines
 from ..log.tracker import MakeTracker
-from ..memory.memory_plan import HOST, plan_memory
-from ..messages import end_lines, epochs, graph_facts, reading_lines, start_lines
-from ..resume import newest_run, with_seed_of
-from ..session import check_saves, graph_size, is_finished, load, thread_count
+from ..plan.memory_plan import HOST, plan_memory
+from ..processes.available_threads import torchrun_number
+from ..run.epochs import in_steps
+from ..run.resume import newest_run, with_seed_of
+from ..run.session import check_saves, graph_size, is_finished, load, thread_count
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan

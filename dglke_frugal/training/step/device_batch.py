@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ... import _native
-from ...store.device import Device, Event, no_op
-from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
+from ...store.device.device import Device, Event, no_op
+from ...store.rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 
 TABLES = ("entity", "relation", "projection")
 BATCHES_KEPT = 8  # that may not be on the device yet

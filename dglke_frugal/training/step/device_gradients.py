@@ -10,10 +10,10 @@ import torch
 
 from ... import _native
 from ...models import TorchModel
+from ...models.custom_scores import differentiates, custom_scores
 from ...models.device import DeviceModel
 from ...models.device.model import Positives
-from ...models.custom_scores import differentiates, custom_scores
-from ...store.device import Device
+from ...store.device.device import Device
 from .device_batch import BatchForm
 from .step_config import LossConfig
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Callable, Dict, List, Sequence, Tuple
 
 from ... import _native
-from ...store.device import Device
-from ...store.device_rows import DeviceRows
+from ...store.device.device import Device
+from ...store.rows.device_rows import DeviceRows
 from .device_batch import BatchForm, DeviceBlock
 from .native_step import native_step
 from .step_config import StepConfig

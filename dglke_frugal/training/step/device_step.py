@@ -16,9 +16,9 @@ import numpy as np
 from ... import _native
 from ...models import is_custom
 from ...models.custom_random import random_numbers_of
-from ...store.device import Device, Event, Repeated, no_op
-from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
-from ...store.plan_kernels import update_tables
+from ...store.device.device import Device, Event, Repeated, no_op
+from ...store.device.plan_kernels import update_tables
+from ...store.rows.device_rows import STEPS_ON_DEVICE, DeviceRows
 from .device_batch import BATCHES_KEPT, BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
 from .device_kernels import KernelGradients
 from .losses import Losses
@@ -56,7 +56,7 @@ class DeviceStep(Step):
         if self._make_gradients is not None:
             self._gradients = self._make_gradients(config, device, self._sums)
         elif exchange is not None:
-            from ..columns.device_columns import ColumnGradients  # here, because others do not need it
+            from .device_columns import ColumnGradients  # here, because others do not need it
 
             self._gradients = ColumnGradients(config, device, sums, exchange, matmul)
         elif config.model in KERNEL_MODELS:

@@ -12,9 +12,9 @@ from ...models.device import make_device_model
 from ...models.device.matrices import TableMatrices
 from ...models.device.model import ModelShape
 from ...models.device.products import set_matmul
-from ...store.device import Device
-from ...store.device_rows import DeviceRows
-from ...store.replicated_rows import FactorRows
+from ...store.device.device import Device
+from ...store.rows.device_rows import DeviceRows
+from ...store.rows.replicated_rows import FactorRows
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, EdgeRows, ProjectedPass, SharedPass
 from .replicated_matrices import ReplicatedMatrices

@@ -2,7 +2,7 @@
 ranks.
 
 A matrix's gradient by an edge is made of two vectors, or for TransR of some and a matrix. Ranks gather those of all
-edges (store/replicated_rows.py), and each updates its replica from all of them, in the order of ranks and then of
+edges (store/rows/replicated_rows.py), and each updates its replica from all of them, in the order of ranks and then of
 edges. So replicas stay the same to the bit, and what ranks send is as long as what the edges' gradients are made of,
 not as their matrices.
 """
@@ -13,7 +13,7 @@ from typing import List, Optional, Tuple
 import torch
 
 from ...models.device.matrices import Factors, TableMatrices
-from ...store.replicated_rows import FactorRows
+from ...store.rows.replicated_rows import FactorRows
 
 
 class ReplicatedMatrices(TableMatrices):

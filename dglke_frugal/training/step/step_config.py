@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ... import _native
 from ...config import TrainConfig
 from ...models import find_model
-from ..start_values import table_dims
+from ..tables.start_values import table_dims
 
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = tuple(_native.ROW_MODELS)

@@ -8,8 +8,8 @@ from typing import Optional, Sequence
 import torch
 
 from ... import _native
-from ...store.device import Device
-from ...store.device_rows import DeviceRows
+from ...store.device.device import Device
+from ...store.rows.device_rows import DeviceRows
 
 EPSILONS = {"row_adagrad": 1e-10, "adagrad": 1e-10, "adam": 1e-8}  # as torch.optim has them
 

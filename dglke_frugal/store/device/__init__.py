@@ -1,0 +1,1 @@
+"""Devices that steps compute on: their memory, streams and kernels."""

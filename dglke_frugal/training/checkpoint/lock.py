@@ -1,0 +1,55 @@
+"""Files that one process at a time holds, until it lets go of them or ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Iterator
+
+from ...errors import InputError
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none, as some for clusters
+
+
+def hold(path: Path) -> int:
+    """A descriptor of the file, which is made if it is not there, and held until the descriptor is closed.
+
+    Where the file system has no locks, nothing is held. Raises BlockingIOError if another process holds the file, and
+    other OSErrors if it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return descriptor
+        os.close(descriptor)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK)) from error
+        raise
+    return descriptor
+
+
+@contextlib.contextmanager
+def held(path: Path, taken: str) -> Iterator[None]:
+    """While entered, no other process holds the file. Raises InputError, with the sentence `taken` if one does."""
+    try:
+        descriptor = hold(path)
+    except BlockingIOError as error:
+        raise InputError(taken) from error
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; give a folder that is writable") from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def alone(folder: Path):
+    """A context in which no other process trains the run in `folder`. Entering raises InputError if one does."""
+    path = folder / "metrics.jsonl"  # of the files that every run has, the one that is never replaced
+    return held(path, f"another process is training the run in {folder}; wait until it ends, or stop it, and resume "
+                      "then")

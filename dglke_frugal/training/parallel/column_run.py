@@ -1,0 +1,143 @@
+"""A run of several ranks that each have some columns of every row (column_config.py), each a process with a GPU."""
+
+from __future__ import annotations
+
+import os
+
+from ...store.device.shared_segment import SharedSegment
+from ...store.rows.owner_transfer_rows import OwnerTransferRows
+from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from ..batches.subsampling import triple_weights
+from ..plan.column_config import STEPS_AHEAD, joined_batch_size, shard_config, shard_step
+from ..plan.parallel import known_gain
+from ..processes.process_group import RankError
+from ..processes.step_exchange import StepExchange, segment_bytes
+from ..step.make_step import make_step
+from ..step.step_config import step_config
+from ..tables.tables import hot_entities
+from .column_tables import ColumnTables, attach_slices, split_tables
+from .exchange_size import ExchangeSize
+from .rank_run import WorkerRun, Rank0Run, RankRanker, RankRun
+
+MOST_SAMPLER_THREADS = 4
+
+
+class ColumnRun(RankRun):
+    """What all ranks do alike: the batches of all, which they make in turn, the steps of their own columns."""
+
+    tables: ColumnTables
+    ring: BatchRing  # where the ranks hand each other batches
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.ranker = ColumnRanker(self)
+
+    @property
+    def ahead(self) -> int:
+        return self.config.store.lookahead + STEPS_AHEAD
+
+    @property
+    def step_triples(self) -> int:
+        return self.sampler.batch_size  # of the batches of all ranks
+
+    def _hot_entities(self):
+        return hot_entities(self.graph) if shard_config(self.config).uses_engine else None
+
+    def _make_sampler(self, part=None, ranks: int = 1) -> JoinedSampler:
+        config, graph = self.config, self.graph
+        spare = len(os.sched_getaffinity(0)) // config.device.ranks // 2
+        threads = max(config.store.sampler_threads, min(MOST_SAMPLER_THREADS, spare))
+        whole = Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
+                        SamplerConfig(joined_batch_size(config), config.batch.neg_sample_size, config.run.seed,
+                                      inverse=graph.n_relations if config.model.reciprocal else 0,
+                                      chunk=config.batch.neg_chunk_size or 0,
+                                      exclude_positive=config.batch.exclude_positive, threads=threads),
+                        weight=triple_weights(config, graph))
+        self.ring = self._open_ring(whole)
+        return JoinedSampler([whole], self.ring, self.rank)
+
+    def _open_ring(self, sampler: Sampler) -> BatchRing:
+        raise NotImplementedError
+
+    def _give_up(self, error: RuntimeError) -> None:
+        if isinstance(error, RankError):
+            self.tables.exchange.check_soon()  # a rank that fails hands out no more batches, and then says why
+        super()._give_up(error)
+
+    def _make_step(self):
+        return None  # once the exchange is there
+
+    def _own_arrays(self):
+        return {}  # custom models have no columns
+
+    def _connect(self, segment) -> None:
+        """Collective: the other ranks are there."""
+        config, ranks = self.config, self.config.device.ranks
+        own = shard_step(step_config(config), ranks)
+        exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
+        self.tables.exchange = exchange
+        exchange.connect(self.group, config.device.peer)
+        self.tables.connect(self.group)
+        self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
+
+    @property
+    def _relation_rows(self) -> int:
+        return self.config.model.relation_rows(self.graph.n_relations)
+
+    def _exchange_size(self) -> ExchangeSize:
+        own = shard_step(step_config(self.config), self.config.device.ranks)
+        return ExchangeSize(own, self.sampler, self.graph.n_entities, self._relation_rows)
+
+    def _end_training(self) -> None:
+        super()._end_training()
+        self.tables.exchange.close()
+
+
+class ColumnRank0Run(ColumnRun, Rank0Run):
+    """Rank 0."""
+
+    def _make_tables(self) -> ColumnTables:
+        rows = {"entity": self.graph.n_entities, "relation": self._relation_rows}
+        return split_tables(self.config, rows, self.config.run.seed, self._hot_entities(), self.device)
+
+    def _open_ring(self, sampler):
+        return sampler.make_ring(self.config.device.ranks)
+
+    def _log_batch_size(self):
+        ranks, positives = self.config.device.ranks, self.sampler.batch_size
+        print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
+
+    def _hello(self):
+        self._segment = SharedSegment(segment_bytes(self._exchange_size(), self.config.device.ranks))
+        return {**super()._hello(), "segment": self._segment.path, "batches": self.ring.path}
+
+    def _join(self) -> None:
+        self._connect(self._segment.array)
+        self._segment.close()
+        way = "peer access" if self.tables.exchange.peer else "host memory"
+        self.summary["parallel"] = {"mode": "columns", "exchange": way}
+        gain = known_gain(self.tables.exchange.peer, not shard_config(self.config).uses_engine,
+                          isinstance(self.tables.entity.steps, OwnerTransferRows))
+        print(f"scores are exchanged through {way}; {gain}", flush=True)
+
+
+class ColumnWorkerRun(ColumnRun, WorkerRun):
+    """Another rank than 0."""
+
+    def _make_tables(self) -> ColumnTables:
+        return attach_slices(self.config, self._hello["tables"], self.rank, self.device)
+
+    def _open_ring(self, sampler):
+        return BatchRing(self._hello["batches"])
+
+    def _join(self) -> None:
+        self._connect(SharedSegment.attach(self._hello["segment"]))
+
+
+class ColumnRanker(RankRanker):
+    """As several ranks do, on tables that rank 0 puts together."""
+
+    def rank(self, mode, triples, tables):
+        with self._run.pause(), tables.copied(self._run.group) as copied:
+            return super().rank(mode, triples, copied)
+

@@ -1,0 +1,140 @@
+"""A rank's side of the exchange inside a step (csrc/comm), and what ends it when another rank does."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+import time
+from typing import TYPE_CHECKING, Any, List, Optional, Protocol, Sequence
+
+import numpy as np
+
+from ... import _native
+from .process_group import ProcessGroup, RankError
+
+if TYPE_CHECKING:
+    from ...store.device.device import Device  # which imports torch
+
+SAY_SECONDS = 1.0  # from where a rank fails to where it says why
+
+
+class ExchangeFloats(Protocol):
+    """Floats of the regions of an exchange (csrc/comm/host_exchange.h)."""
+
+    scores: int
+    weights: int
+    squares: int
+
+
+def segment_bytes(floats: ExchangeFloats, ranks: int) -> int:
+    """Of the memory that ranks share for an exchange."""
+    return _native.exchange_bytes(ranks, floats.scores, floats.weights, floats.squares)
+
+
+class StepExchange:
+    """Made in each rank, then connected in all of them; `native` is what kernels take.
+
+    peer: whether devices reach each other's memory.
+    """
+
+    def __init__(self, segment: np.ndarray, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device]):
+        self.rank, self.ranks, self._device = rank, ranks, device
+        self._on_gpu = device is not None and device.torch_device.type == "cuda"
+        self.native = _native.Exchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
+                                       size.scores, size.weights, size.squares)
+        self.peer = False
+        self._watch: Optional[_Watch] = None
+
+    @property
+    def reaches(self) -> bool:
+        """Whether ranks reach each other's device memory, once they are connected. As devices, CPUs do."""
+        return self.peer or not self._on_gpu
+
+    def connect(self, group: ProcessGroup, wanted: str) -> None:
+        """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
+        own = self._device.torch_device.index if self._on_gpu else None
+        known = agree(group, {"pid": os.getpid(), "device": own,
+                              "handle": self.native.handle().hex() if self._on_gpu else ""})
+        if self._on_gpu:
+            reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
+            if all(agree(group, reaches)):
+                self.peer = all(agree(group, self._open([bytes.fromhex(other["handle"]) for other in known])))
+            if not self.peer:
+                self.native.connect([])
+        self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
+                                    if rank != self.rank and other["pid"] != os.getpid()})
+
+    def _open(self, handles: Sequence[bytes]) -> bool:
+        try:
+            self.native.connect(list(handles))
+            return True
+        except _native.DeviceError as error:
+            print(f"GPUs exchange data through host memory: {error}", flush=True)
+            return False
+
+    def mean_squares(self):
+        """(ranks, n) float32 on the device, where devices reach each other's memory: each rank's, over its own columns,
+        as a step's gradients leave them before the ranks synchronise."""
+        import torch  # here, because not every rank computes with it
+
+        from ...store.device.peer_buffer import bytes_at
+
+        address, floats = self.native.squares
+        size = self.ranks * floats * np.dtype(np.float32).itemsize
+        return bytes_at(address, size, self._device).view(torch.float32).view(self.ranks, floats)
+
+    def check(self) -> None:
+        """Raise RankError with the sentence of whoever has failed."""
+        sentence = self.native.sentence
+        if sentence:
+            raise RankError(sentence)
+
+    def check_soon(self) -> None:
+        """The same of somebody who may be about to say so."""
+        deadline = time.monotonic() + SAY_SECONDS
+        while time.monotonic() < deadline:
+            self.check()
+            time.sleep(0.01)
+
+    def fail(self, sentence: str) -> None:
+        """Let nobody wait any more; all ranks stop with the first such sentence."""
+        self.native.fail(sentence)
+
+    def close(self) -> None:
+        """After all ranks have done their last step: others may end now."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+
+def agree(group: ProcessGroup, value: Any) -> List[Any]:
+    """What each rank says, in rank order, in all of them."""
+    parts = group.gather(json.dumps(value).encode())
+    return group.barrier(None if parts is None else [json.loads(part) for part in parts])
+
+
+class _Watch:
+    """Fails the exchange when the process of another rank ends: the devices of the others would wait for ever."""
+
+    def __init__(self, exchange: StepExchange, processes):
+        """processes: ids by rank."""
+        self._exchange = exchange
+        self._files = {os.pidfd_open(pid): (rank, pid) for rank, pid in processes.items()}
+        self._stopped, self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="rank-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        ended, _, _ = select.select([*self._files, self._stopped], [], [])
+        for file in ended:
+            if file in self._files:
+                rank, pid = self._files[file]
+                self._exchange.fail(f"Rank {rank} (process {pid}) has ended.")
+
+    def close(self):
+        os.close(self._stop)
+        self._thread.join()
+        for file in (*self._files, self._stopped):
+            os.close(file)

@@ -1,0 +1,1 @@
+"""A run from its start values to its saved tables, in one process."""

@@ -1,0 +1,175 @@
+"""From flags to a finished run: load the graph, resolve, plan, make the run, train, and say what was done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, Optional
+
+from ... import _native
+from ...config import TrainConfig
+from ...data import KnowledgeGraph, load_graph
+from ...data.name_maps import name_map_bytes
+from ...errors import InputError
+from ...files import finish_replacing, is_being_replaced
+from ...resolve import resolve
+from ...saved_tables import SavedTables
+from ...score_rule import log_if_two_formulas
+from ..checkpoint.final_state import last_state
+from ..checkpoint.lock import alone
+from ..checkpoint.run_folder import check_flags, create_run_folder, finished_steps, write_flags
+from ..log.messages import end_lines, epochs, graph_facts, reading_lines, start_lines
+from ..plan.memory_plan import DEVICE, HOST, GraphSize
+from ..tables.unit_rows import normalize_table
+from .epochs import in_steps
+from .run import TrainingRun
+
+
+def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+    """As train, with the run that make_run(config, graph, folder) returns."""
+    if not resume:
+        return _carry_out(config, None, make_run)
+    if config.counts_epochs:
+        graph = load(config)
+        config = in_steps(config, len(graph.train), graph)
+    if not is_being_replaced(resume) and is_finished(resume, config):
+        return resume  # without a lock, which a folder that is only read has none of
+    with alone(resume):
+        finish_replacing(resume)
+        if not is_finished(resume, config):
+            check_saves(config, resume)
+            _carry_out(config, resume, make_run)
+    return resume
+
+
+def check_saves(config: TrainConfig, folder: Path) -> None:
+    """Raise InputError if the result of more steps would come to stand beside tables that are saved already."""
+    if config.run.no_save_emb and SavedTables.of(folder).step is not None:
+        raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would "
+                         "stand; leave it out, or start a new run from its rows with --init_from")
+
+
+def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+    began = time.perf_counter()
+    if resume:
+        check_flags(config, last_state(resume))
+    threads = thread_count(config)
+    _native.set_num_threads(threads)
+    warm_start = open_warm_start(config, resume)
+    with reading_lines() as read:
+        graph = load(config)
+        read.append(graph)
+    facts = graph_facts(graph)
+    if config.run.seed is None:
+        config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
+    config = in_steps(config, len(graph.train), graph)
+    plan = resolve(config, graph_size(graph), resume)
+    plan.memory.check()
+    for line in plan.log_lines():
+        print(line, flush=True)
+    folder = resume or create_run_folder(config)
+    log_if_two_formulas(config.model.model_name, config.model.score_rule)
+    with contextlib.ExitStack() as stack:
+        if not resume:
+            stack.enter_context(alone(folder))
+            write_flags(folder, config)
+        run = stack.enter_context(make_run(plan.config, graph, folder))
+        if resume:
+            run.restore()
+            write_flags(folder, config)
+        run.keep_names()
+        lines = start_lines(plan.config, graph, facts, run.step_triples, folder, warm_start is not None)
+        print("\n".join(lines), flush=True)
+        if warm_start:
+            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.custom_model)
+        if plan.config.model.normalize_entities and not run.steps_done:
+            normalize_table(run.tables.embeddings()["entity"])
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.memory.bytes(HOST),
+                           planned_device_bytes=plan.memory.bytes(DEVICE))
+        run.seconds["initialization"] = time.perf_counter() - began
+        print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+        began = time.perf_counter()
+        run.train()
+        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
+        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
+        run.finish()
+        print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
+    return folder
+
+
+def open_warm_start(config: TrainConfig, resume: Optional[Path]):
+    """The WarmStart of --init_from; None where it is not given, or the run is to go on from where it was."""
+    if not config.run.init_from or (resume and last_state(resume)):
+        return None
+    from .warm_start import WarmStart  # here, because few runs need what reads other runs
+
+    return WarmStart(config)
+
+
+def open_device(config: TrainConfig, rank: int = 0):
+    """The store.device.Device of a rank, or None for the CPU's own step. Raises InputError if there is no such
+    device."""
+    gpu = config.device.gpu_of(rank)
+    if gpu < 0 and not config.computes_on_device:
+        return None
+    if gpu >= 0:
+        from ...store.device.cuda_device import CudaDevice  # here, because it takes torch's import time
+
+        return CudaDevice(gpu, graphs=config.device.cuda_graphs)
+    from ...store.device.device import Device, HostDevice
+
+    return HostDevice() if config.batch.against_all else Device()
+
+
+def is_finished(folder: Path, config: TrainConfig) -> bool:
+    """Whether the run has nothing left to do, which is then reported. InputError if it is asked for more and cannot."""
+    finished = finished_steps(folder)
+    if finished is None:
+        return False
+    steps, reached = finished
+    if config.run.max_step <= reached:
+        print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
+        return True
+    if last_state(folder) is None:
+        raise InputError(f"{folder} is finished after {steps} steps and has nothing to go on from; train it again "
+                         "without --no_save_emb, or start a new run from its rows with --init_from")
+    return False
+
+
+def thread_count(config: TrainConfig) -> int:
+    """Threads of this process: OMP_NUM_THREADS, else all cores; one of several has --num_thread, with GPUs its share
+    of the cores if that is more."""
+    device, cores = config.device, len(os.sched_getaffinity(0))
+    if device.ranks > 1:  # beside GPUs, threads of the host fill tables and put them together, and no more
+        return max(device.num_thread, cores // device.ranks if device.gpu[0] >= 0 else 0)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    with contextlib.suppress(ValueError):  # of a number of thousands of digits
+        if wanted.isdecimal() and int(wanted) > 0:
+            return int(wanted)
+    return cores
+
+
+def load(config: TrainConfig) -> KnowledgeGraph:
+    """The graph that the flags name. Raises InputError if it lacks triples that they ask for."""
+    graph = config.graph
+    loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
+                        graph.has_edge_importance)
+    needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
+    for flag, (wanted, split) in needed.items():
+        if wanted and (split is None or not len(split)):
+            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out or give them")
+    if not len(loaded.train):
+        raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
+    return loaded
+
+
+def graph_size(graph: KnowledgeGraph) -> GraphSize:
+    """What the memory plan needs to know of a graph."""
+    sizes = {split: len(triples) for split, triples in graph.splits.items()}
+    ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
+    return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
+                     graph.train.head.itemsize, len(graph.train), name_map_bytes(graph))

@@ -1,0 +1,1 @@
+"""The tables of a run and the values that they start with."""

@@ -1,0 +1,174 @@
+"""A step against all entities, against float64 autograd over the whole matrix of scores."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from devices import device  # noqa: F401
+from training.full_softmax.oracle import Oracle, kept
+from training.full_softmax.steps import BATCH, Trained, make_batch, make_config, make_tables
+
+from dglke_frugal import _native
+from dglke_frugal.store.device.device import HostDevice
+from dglke_frugal.training.full_softmax import tile_products
+from dglke_frugal.training.full_softmax.tiles import tile_rows
+
+STEPS = 4
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    for products in (tile_products.HostProducts, tile_products.DeviceProducts):
+        monkeypatch.setattr(products, "tile_floats", 0)
+
+
+def assert_agrees(config, device, entities=150, weighted=False, scale=1.0):
+    tables = make_tables(config, entities, scale)
+    oracle, trained = Oracle(config, *(table.embeddings for table in tables)), Trained(config, tables, device)
+    for number in range(STEPS):
+        batch = make_batch(number, entities, weighted)
+        np.testing.assert_allclose(trained.run(batch, number), oracle.step(batch, number), rtol=2e-5)
+        for table, expected in zip(tables, oracle.tables):
+            np.testing.assert_allclose(table.embeddings, expected.numpy(), rtol=0, atol=3e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad", "adam"])
+@pytest.mark.parametrize("model", ["DistMult", "ComplEx", "SimplE", "RESCAL", "TransE_l2", "TransE_l1", "RotatE"])
+def test_against_autograd(model, optimizer, device):  # noqa: F811
+    # An element's first step of Adagrad is the sign of its gradient, whatever its size: a small rate hides that of 0.
+    assert_agrees(make_config(model, optimizer=optimizer, learning_rate=1e-3 if optimizer != "row_adagrad" else 0.1),
+                  device)
+
+
+@pytest.mark.parametrize("model", ["ComplEx", "SimplE", "TransE_l2", "TransE_l1", "RotatE"])
+def test_several_tiles(model, small_tiles, device):  # noqa: F811
+    entities = 1300
+    config = make_config(model)
+    assert 512 >= tile_rows(BATCH, entities, config.step.entity_dim, 0, copied=False).scores < entities / 2
+    assert_agrees(config, device, entities)
+
+
+@pytest.mark.parametrize("model", ["DistMult", "TransE_l2"])
+@pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad"])
+def test_scores_of_all_rows_are_held_where_rows_are_long(model, optimizer, small_tiles, device):  # noqa: F811
+    entities, config = 1300, make_config(model, optimizer=optimizer, learning_rate=1e-3)
+    config = replace(config, step=replace(config.step, entity_dim=2 * BATCH, relation_dim=2 * BATCH))
+    assert tile_rows(BATCH, entities, 2 * BATCH, 0, copied=False) == (entities, 512)
+    assert_agrees(config, device, entities)
+
+
+@pytest.mark.parametrize("norm", [1, 2, 2.5])
+def test_penalties(norm, device):  # noqa: F811
+    assert_agrees(make_config("DistMult", 0.3, norm), device)
+
+
+def test_n3(device):  # noqa: F811
+    assert_agrees(make_config("ComplEx", 0.3, regularizer="n3"), device)
+
+
+def test_edge_importance(device):  # noqa: F811
+    assert_agrees(make_config("ComplEx"), device, weighted=True)
+
+
+def test_scores_beyond_simple_s_bounds(device):  # noqa: F811
+    config = make_config("SimplE", 0.0)
+    assert_agrees(config, device, scale=4.0)
+
+
+@pytest.mark.parametrize("rates", [(0.4, 0.0), (0.0, 0.3), (0.4, 0.3)])
+def test_dropout(rates, small_tiles, device):  # noqa: F811
+    """Of all entities, of the queries' entities and of relations, each with masks of its own in every step."""
+    assert_agrees(make_config("ComplEx", entity_dropout=rates[0], relation_dropout=rates[1], seed=77), device, 700)
+
+
+def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # noqa: F811
+    rows, dim, first = 50, 7, 10
+    masks = {}
+    for seed, step, part in ((5, 0, 1), (6, 0, 1), (5, 1, 1), (5, 0, 2)):
+        values, number = device.zeros(rows, dim), device.zeros(1, dtype=np.int64)
+        device.submit(lambda values=values, number=number, step=step: (values.fill_(1.0), number.fill_(step)))
+        device.synchronize()
+        _native.drop(values, 0.25, seed, number, part, 0, device.stream)
+        device.synchronize()
+        masks[seed, step, part] = values.cpu().numpy()
+        name = {1: "fixed", 2: "relation"}[part]
+        np.testing.assert_allclose(masks[seed, step, part], kept(0.25, seed, step, name, rows, dim).numpy(), rtol=1e-6)
+    assert len({mask.tobytes() for mask in masks.values()}) == len(masks)
+    part = device.zeros(rows - first, dim)
+    device.submit(lambda: part.fill_(1.0))
+    device.synchronize()
+    _native.drop(part, 0.25, 5, device.zeros(1, dtype=np.int64), 1, first, device.stream)
+    device.synchronize()
+    np.testing.assert_array_equal(part.cpu().numpy(), masks[5, 0, 1][first:])
+
+
+@pytest.mark.parametrize("model", ["ComplEx", "RESCAL", "TransE_l2", "RotatE"])
+def test_threads_change_no_bit(model, small_tiles):
+    import torch
+
+    found, torch_threads, threads = [], torch.get_num_threads(), _native.num_threads()
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            _native.set_num_threads(count)
+            config = make_config(model, entity_dropout=0.2)
+            tables = make_tables(config, 1300)
+            trained = Trained(config, tables, HostDevice())
+            for number in range(STEPS):
+                trained.run(make_batch(number, 1300), number)
+            found.append([table.records.tobytes() for table in tables])
+    finally:
+        torch.set_num_threads(torch_threads)
+        _native.set_num_threads(threads)
+    assert found[0] == found[1] == found[2]
+
+
+def test_two_runs_on_a_device_have_the_same_bits(small_tiles, device):  # noqa: F811
+    config, found = make_config("ComplEx", optimizer="adam"), []
+    for _ in range(2):
+        tables = make_tables(config, 1300)
+        trained = Trained(config, tables, device)
+        for number in range(STEPS):
+            trained.run(make_batch(number, 1300), number)
+        found.append([table.records.tobytes() for table in tables])
+    assert found[0] == found[1]
+
+
+@pytest.mark.cuda
+def test_rounded_products_are_near(small_tiles):
+    from dglke_frugal.store.device.cuda_device import CudaDevice
+
+    config, entities = make_config("ComplEx", learning_rate=0.01), 1300
+    found = []
+    for precision in ("fp32", "tf32"):
+        tables = make_tables(config, entities)
+        trained = Trained(config, tables, CudaDevice(0), precision)
+        found.append([trained.run(make_batch(number, entities), number) for number in range(STEPS)])
+    assert found[0] != found[1]
+    np.testing.assert_allclose(found[1], found[0], rtol=0.02)
+
+
+def test_products_of_the_cpu():
+    import torch
+
+    random = np.random.default_rng(0)
+
+    def matrix(rows, columns):
+        whole = np.zeros((rows, -(-columns // 16) * 16), np.float32)
+        whole[:, :columns] = random.normal(size=(rows, columns))
+        return torch.from_numpy(whole)[:, :columns]
+
+    for m, n, k in ((1, 1, 1), (37, 130, 21), (100, 33, 64)):
+        a, b, c, out = matrix(m, k), matrix(n, k), matrix(m, n), matrix(m, n)
+        _native.multiply(a, b, out, True)
+        np.testing.assert_allclose(out, a.double() @ b.double().t(), atol=1e-4)
+        back = matrix(n, k)
+        _native.multiply(c.t(), a, back, False)
+        np.testing.assert_allclose(back, c.double().t() @ a.double(), atol=1e-4)
+        forth = matrix(m, k)
+        before = forth.clone()
+        _native.multiply(c, b, forth, False, adds=True)
+        np.testing.assert_allclose(forth, before.double() + c.double() @ b.double(), atol=1e-4)
+    with pytest.raises(ValueError, match="fit"):
+        _native.multiply(matrix(3, 4), matrix(5, 6), matrix(3, 5), True)
+    with pytest.raises(ValueError, match="as it lies"):
+        _native.multiply(matrix(3, 4), matrix(5, 4), matrix(3, 5), True, adds=True)

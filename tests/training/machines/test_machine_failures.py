@@ -1,0 +1,139 @@
+"""A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
+import os
+import random
+import signal
+import sys
+import time
+
+import pytest
+from training.machines.conftest import at_step
+from training.parallel.conftest import assert_same, trained, wait_for
+
+KILL, STOP = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)")
+
+
+def sentence_of(outputs):
+    """The last lines of the machines that could say something, without what a checkpoint adds."""
+    return [output.strip().splitlines()[-1] if output.strip() else "" for output in outputs]
+
+
+@pytest.mark.parametrize("count, victim, step", [(2, 1, 7), (2, 0, 9), (3, 2, 1), (3, 1, 11)])
+def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, count, victim, step):
+    arguments, folder = machines.arguments("--max_step", 14, "--checkpoint_interval", 3)
+    processes = machines.start_all(count, arguments, suffering=at_step(step, victim, KILL))
+    processes[victim].wait(timeout=120)
+    died = time.monotonic()
+    codes, outputs = machines.end_all(processes)
+    assert time.monotonic() - died < 8
+    for machine in set(range(count)) - {victim}:
+        assert codes[machine] == 1
+        assert f"machine {victim} (" in sentence_of(outputs)[machine], outputs[machine]
+        if step > 3:
+            assert f"--resume {folder}" in sentence_of(outputs)[machine]
+    folder, _ = machines.run_all(count, "--max_step", 14, resume=folder)
+    one, _ = machines.run("--max_step", 14, "--partition", "hash", "--num_proc", count)
+    assert_same(trained(folder), trained(one))
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("DGLKE_FRUGAL_RANDOM_KILLS", 2))))
+def test_killed_at_random_moments_it_goes_on_to_the_bit(machines, seed):
+    """SIGKILL wherever a machine is: connecting, loading, training, in the middle of a checkpoint."""
+    chance = random.Random(seed)
+    arguments, folder = machines.arguments("--max_step", 60, "--checkpoint_interval", 7, "--resume", "auto")
+    count = chance.choice([2, 3])
+    machines.interpreter = sys.executable  # so that a kill meets the machine itself
+    processes = machines.start_all(count, arguments)
+    if chance.random() < 0.7:
+        wait_for(processes[0], "machines train together")
+    time.sleep(chance.uniform(0, 1))
+    victim = chance.choice(processes)
+    victim.kill()
+    codes, outputs = machines.end_all(processes)
+    victim = processes.index(victim)
+    if codes[victim]:  # else it had ended
+        for machine in set(range(count)) - {victim}:
+            assert codes[machine] in (1, 2) and "Traceback" not in outputs[machine], outputs
+    codes, outputs = machines.end_all(machines.start_all(count, arguments))
+    assert codes == [0] * count, outputs
+    one, _ = machines.run("--max_step", 60, "--partition", "hash", "--num_proc", count)
+    (folder,) = [each for each in folder.parent.iterdir() if (each / "result.json").exists()]
+    assert_same(trained(folder), trained(one))
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
+    machines.interpreter = sys.executable  # so that the machine itself is what goes on
+    arguments, folder = machines.arguments("--max_step", 14, "--checkpoint_interval", 3, "--machine_timeout", 2)
+    processes = machines.start_all(2, arguments, suffering=at_step(8, victim, STOP))
+    other = processes[1 - victim]
+    output, _ = other.communicate(timeout=120)
+    assert other.returncode == 1 and f"machine {victim} (" in output.splitlines()[-1], output
+    processes[victim].send_signal(signal.SIGCONT)
+    output, _ = processes[victim].communicate(timeout=60)
+    assert processes[victim].returncode == 1, output
+
+
+def test_a_machine_with_an_error_of_its_own_says_it_on_all(machines):
+    arguments, _ = machines.arguments("--max_step", 14)
+    wrong = "from dglke_frugal.errors import InputError; raise InputError('the disk is full')"
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, suffering=at_step(5, 1, wrong)))
+    assert codes == [1, 2]
+    assert "machine 1 (" in outputs[0] and "the disk is full" in outputs[0].splitlines()[-1]
+    assert outputs[1].splitlines()[-1].endswith("the disk is full")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
+    arguments, folder = machines.arguments("--max_step", 100000)
+    processes = machines.start_all(2, arguments)
+    wait_for(processes[0], "(20/100000)")
+    processes[victim].send_signal(signal.SIGTERM)
+    codes, outputs = machines.end_all(processes)
+    assert codes == [128 + signal.SIGTERM] * 2, outputs
+    assert f"dglke_train --resume {folder}" in outputs[0]
+    assert trained(folder)
+
+
+@pytest.mark.parametrize("given, environment, sentence", [
+    ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
+    ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
+    ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
+    ([("--partition", "metis")] * 2, {}, "hash or range"),
+    ([("--gpu", 0)] * 2, {}, "several machines train on their processors"),
+    ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
+    ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
+], ids=["flags", "number", "interface", "partition", "gpu", "init_from", "timeout"])
+def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
+    arguments, folder = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
+    assert codes == [2, 2], outputs
+    for output in outputs:
+        assert sentence in output.splitlines()[-1] and "Traceback" not in output, output
+    assert not folder.exists()
+
+
+def test_several_workers_on_each_machine_are_refused(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    process = machines.start(arguments, RANK="0", WORLD_SIZE="4", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                             MASTER_PORT="1", interpreter=machines.interpreter)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "start torchrun with --nproc_per_node 1" in output
+
+
+def test_other_data_are_refused(machines, small, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    for split in ("train", "valid", "test"):
+        lines = (small / f"{split}.txt").read_text().splitlines(keepends=True)
+        (other / f"{split}.txt").write_text("".join(lines[:-1] if split == "train" else lines))
+    arguments, _ = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=[(), ("--data_path", other)]))
+    assert codes == [2, 2]
+    assert all("machine 1 (" in output and "has other data" in output.splitlines()[-1] for output in outputs)
+
+
+def test_another_version_is_refused(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    first = "import dglke_frugal; dglke_frugal.__version__ += '.old' * (os.environ['RANK'] == '1')"
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=first))
+    assert codes == [2, 2] and all("install the same version" in output for output in outputs), outputs

@@ -1,0 +1,68 @@
+"""Runs of several machines, as processes over loopback, have the files of as many processes on one machine."""
+import json
+import re
+
+import pytest
+from training.parallel.conftest import assert_same, trained
+
+
+def metrics(output):
+    return re.findall(r"Test average \S+: \S+", output)
+
+
+@pytest.mark.parametrize("count, given", [
+    (2, []),
+    (3, ["--partition", "range", "--negatives", "global"]),
+    (2, ["--model_name", "ComplEx", "--row_dtype", "fp16", "-adv"]),
+    (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample"]),
+    (3, ["--model_name", "SimplE", "-de", "-dr", "--exclude_positive", "--subsampling", "base"]),
+    (2, ["--model_name", "DistMult", "--reciprocal", "--no_eval_filter"]),
+    (2, ["--neg_sample_size_eval", 50]),
+], ids=["hash", "range", "halves", "rotate", "simple", "reciprocal", "sampled"])
+def test_they_write_what_one_machine_writes(machines, count, given):
+    partition = [] if "--partition" in given else ["--partition", "hash"]
+    flags = ["--max_step", 12, "--test", *given]
+    folder, outputs = machines.run_all(count, *flags)
+    one, output = machines.run(*flags, *partition, "--num_proc", count)
+    assert_same(trained(folder), trained(one))
+    assert metrics(outputs[0]) == metrics(output) != []
+    for name in ("entity", "relation"):
+        file = next(folder.glob(f"*_{name}.npy")).name
+        assert (folder / file).read_bytes() == (one / file).read_bytes()
+    saved = [json.loads((each / "config.json").read_text())["saved"] for each in (folder, one)]
+    assert saved[0] == saved[1]
+
+
+def test_what_one_machine_has_begun_several_end_and_the_other_way_round(machines):
+    flags = ["--partition", "hash"]
+    one, _ = machines.run("--max_step", 20, "--num_proc", 2, *flags)
+    begun, _ = machines.run("--max_step", 8, "--num_proc", 2, *flags)
+    folder, _ = machines.run_all(2, "--max_step", 14, resume=begun)
+    folder, _ = machines.run("--max_step", 20, resume=folder)
+    assert_same(trained(folder), trained(one))
+
+
+def test_without_checkpoints_they_go_on_from_what_they_have_saved(machines):
+    flags = ["--partition", "hash", "--checkpoint_interval", 0]
+    one, _ = machines.run("--max_step", 14, "--num_proc", 2, *flags)
+    begun, _ = machines.run_all(2, "--max_step", 8, *flags)
+    folder, _ = machines.run_all(2, "--max_step", 14, resume=begun)
+    file = next(folder.glob("*_entity.npy")).name
+    assert (folder / file).read_bytes() == (one / file).read_bytes()
+
+
+def test_validations_and_early_stopping_are_those_of_one_machine(machines):
+    flags = ["--max_step", 40, "--valid", "--eval_interval", 4, "--early_stop_patience", 2, "--lr", 0.5]
+    folder, _ = machines.run_all(2, *flags)
+    one, _ = machines.run(*flags, "--partition", "hash", "--num_proc", 2)
+    results = [json.loads((each / "result.json").read_text()) for each in (folder, one)]
+    assert results[0]["best_validation"] == results[1]["best_validation"]
+    assert results[0]["steps"] == results[1]["steps"]
+    assert_same(trained(folder), trained(one))
+
+
+def test_another_number_of_machines_is_refused(machines):
+    begun, _ = machines.run_all(2, "--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(3, ["--resume", begun, "--max_step", 8]))
+    assert codes == [2, 2, 2]
+    assert all("has started 3 machines and --num_proc says 2; start as many" in output for output in outputs)

@@ -1,0 +1,62 @@
+"""What a plan of several machines says, and that the page has its figures."""
+import json
+
+import pytest
+from conftest import ROOT
+
+from dglke_frugal.cli.main import main
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.training.machines.network_plan import NetworkPlan, network_plan
+from dglke_frugal.training.plan.memory_plan import GraphSize
+
+FREEBASE = GraphSize(86_054_151, 14_824, 338_586_276)
+GIGABIT = 1e9 / 8
+
+
+def plan(machines, gigabits, rate, **flags):
+    config = TrainConfig.from_flags({"batch_size": 1024, "neg_sample_size": 256, "num_proc": machines, **flags})
+    return network_plan(config, FREEBASE, machines, gigabits * GIGABIT, 1, rate)
+
+
+def model_table():
+    lines = ["| network | machines | 0.1 M triples a second alone | 2 M | 9 M |", "|---|---|---|---|---|"]
+    for gigabits in (1, 10, 25, 100, 400):
+        for machines in (2, 8, 64):
+            times = " | ".join(f"{plan(machines, gigabits, rate).over_one:.2g}" for rate in (1e5, 2e6, 9e6))
+            lines.append(f"| {gigabits} Gb/s | {machines} | {times} |")
+    return "\n".join(lines)
+
+
+def test_the_page_has_the_plans_figures():
+    text = (ROOT / "docs" / "machines.md").read_text()
+    assert text.partition("<!-- model -->\n")[2].partition("\n<!-- end of model -->")[0] == model_table()
+
+
+def test_a_faster_network_and_fewer_bytes_are_faster():
+    slow, fast = (plan(2, gigabits, 2e6) for gigabits in (1, 25))
+    assert fast.step_seconds < slow.step_seconds
+    halves, everywhere = plan(2, 1, 2e6, row_dtype="fp16"), plan(2, 1, 2e6, negatives="global", partition="hash")
+    assert halves.step_seconds < slow.step_seconds < everywhere.step_seconds
+    assert NetworkPlan(2, 1e30, 0, 0, 0.01, 0).over_one == 2
+
+
+def test_the_command_plans_each_machine(capsys):
+    main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "25Gb", "--one_machine", "1e5", "--json"])
+    two = json.loads(capsys.readouterr().out)
+    main(["plan", "--entities", "1000000", "--json"])
+    one = json.loads(capsys.readouterr().out)
+    assert two["host"]["parts"]["entity table"] * 2 == one["host"]["parts"]["entity table"]
+    assert two["network"]["machines"] == 2 and two["network"]["bytes_per_step"] > 0
+    main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "100Mb", "--one_machine", "1e6"])
+    assert "one machine alone would be faster" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given, sentence", [
+    (["--nnodes", "0"], "--nnodes is 0"), (["--nnodes", "65"], "--nnodes is 65"),
+    (["--nnodes", "2", "--gpu", "0"], "leave --gpu out"), (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
+    (["--nnodes", "2", "--one_machine", "0"], "--one_machine is 0"),
+])
+def test_bad_input_is_one_sentence(given, sentence, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["plan", "--entities", "1000", *given])
+    assert stopped.value.code == 2 and sentence in capsys.readouterr().err
