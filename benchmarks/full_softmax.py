@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 
 from dglke_frugal import _native
-from dglke_frugal.config import MATMULS, state_floats
+from dglke_frugal.options import MATMULS, state_floats
 from dglke_frugal.store.device.cuda_device import CudaDevice
 from dglke_frugal.store.device.device import HostDevice
 from dglke_frugal.store.rows.device_rows import ResidentRows

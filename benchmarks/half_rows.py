@@ -15,7 +15,7 @@ import os
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 
-from dglke_frugal.config import ROW_DTYPES
+from dglke_frugal.options import ROW_DTYPES
 
 from . import result_file
 from .recipes import CACHE_RATIO, train

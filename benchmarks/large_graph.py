@@ -24,7 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dglke_frugal.config import ROW_DTYPES
+from dglke_frugal.options import ROW_DTYPES
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 
 from . import result_file

@@ -61,7 +61,7 @@ def naive_bytes(graph) -> float:
 def work(options: Dict[str, Any]) -> None:
     """One machine: trains on the graph and prints what it did as JSON. Rows that no step touches take no memory."""
     from dglke_frugal import _native
-    from dglke_frugal.config import TrainConfig
+    from dglke_frugal.options import TrainConfig
     from dglke_frugal.training.run.loop import TrainingLoop
     from dglke_frugal.training.machines.group import Machines
     from dglke_frugal.training.machines.machine_tables import machine_tables

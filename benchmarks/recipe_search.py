@@ -24,7 +24,7 @@ import yaml
 
 from dglke_frugal.cli.search import main as dglke_search
 from dglke_frugal.cli.train import main as dglke_train
-from dglke_frugal.config import MATMULS
+from dglke_frugal.options import MATMULS
 
 from . import result_file
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import yaml
 
-from dglke_frugal.config import MATMULS
+from dglke_frugal.options import MATMULS
 from dglke_frugal.presets.catalogue import find_preset, presets
 
 from . import result_file

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig

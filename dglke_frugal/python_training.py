@@ -18,9 +18,9 @@ from .presets.auto import PREFIX, is_auto
 from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
-    from .config import TrainConfig
     from .inference.run import Run
     from .option import Option
+    from .options import TrainConfig
 
 log = logging.getLogger("dglke_frugal.train")
 _CALL = "train()"  # where a value was given, in sentences
@@ -112,7 +112,7 @@ def _configured(flags: Dict[str, Any]) -> Tuple[Any, TrainConfig]:
 
 
 def _defaults() -> Dict[str, Any]:
-    from .config import TrainConfig
+    from .options import TrainConfig
 
     return TrainConfig().to_flags()
 
@@ -195,7 +195,7 @@ def _as_input_error(parse, arguments):
 def keywords() -> List[inspect.Parameter]:
     """The keywords of train() with their types, as source text, and defaults: its own, and one for each flag of
     dglke_train, whose None stands for the flag's default."""
-    from .config import OPTIONS
+    from .options import OPTIONS
 
     own = [each for each in inspect.signature(train).parameters.values() if each.kind is not each.VAR_KEYWORD]
     taken = {each.name for each in own}

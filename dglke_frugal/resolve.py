@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import _native, available_memory
-from .config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .errors import InputError
 from .models import built_in_model
+from .options import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .training.plan.column_config import uses_owner_transfer, shard_config, own_gpus, reach_each_other, why_not_sharded
 from .training.plan.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
 

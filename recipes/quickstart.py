@@ -11,8 +11,8 @@ from pathlib import Path
 
 import dglke_frugal
 from datasets import families
-from dglke_frugal.config import (BatchConfig, EvaluationConfig, GraphConfig, LossConfig, ModelConfig, RunConfig,
-                                  TrainConfig)
+from dglke_frugal.options import (BatchConfig, EvaluationConfig, GraphConfig, LossConfig, ModelConfig, RunConfig,
+                                   TrainConfig)
 from dglke_frugal.training.train import train
 
 SEED = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Tuple
 
-from ..config import OPTIONS
 from ..errors import InputError, shown
+from ..options import OPTIONS
 from ..removed_flags import instead_of_flag
 
 

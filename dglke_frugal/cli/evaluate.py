@@ -125,10 +125,10 @@ def main(argv):
     if own.json:
         check_output(own.json, rb'\{\s*"metrics"')
     from .. import _native
-    from ..config import check_dataset
     from ..data import load_graph
     from ..evaluation.device import on_device
     from ..inference.tables import read_model
+    from ..options import check_dataset
     from ..training.processes.available_threads import check_threads
 
     settings = _settings(given)

@@ -49,7 +49,7 @@ def page() -> str:
     """docs/flags.md: every flag with its default."""
     lines = [
         "# Flags of dglke_train", "",
-        "<!-- made from dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
+        "<!-- made from dglke_frugal/options.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
         "`dglke_train --help` lists the flags that matter first, `dglke_train --help-all` all of them. DGL-KE's own",
         "flags, marked D, may be abbreviated. Flags on the command line override those of `--preset` and `--config`.",
         "",

@@ -1,4 +1,4 @@
-"""The flags of `dglke_train`, made from their declarations in config.py: DGL-KE's own, and ours beside them.
+"""The flags of `dglke_train`, made from their declarations in options.py: DGL-KE's own, and ours beside them.
 
 Two parsers, because old command lines must keep their meaning: argparse lets users abbreviate a flag, and a new flag
 must not make an old abbreviation ambiguous. So ours are taken out first, by their full names alone.
@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Optional, Sequence
 
-from ..config import OPTIONS
 from ..errors import shown
 from ..flag_values import switch
 from ..option import NEVER, Option, option, options
+from ..options import OPTIONS
 from ..removed_flags import instead_of_flag, instead_of_value
 
 BACKENDS = ("frugal", "vanilla")

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from ..config import DEFAULT_CACHE_RATIO, TrainConfig
 from ..errors import InputError
 from ..flag_values import network_speed
+from ..options import DEFAULT_CACHE_RATIO, TrainConfig
 from . import flags
 from .errors import reports_input_errors
 from .train import configuration

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from ..config import GraphConfig, TrainConfig, numbers_flags
 from ..errors import InputError
 from ..files import check_output
+from ..options import GraphConfig, TrainConfig, numbers_flags
 from ..presets.auto import Situation
 from . import config_file, flags
 from .errors import reports_input_errors

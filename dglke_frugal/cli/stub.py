@@ -7,7 +7,7 @@ import inspect
 from ..python_training import keywords
 
 _HEADER = '''\
-# Made from dglke_frugal/config.py: python -m dglke_frugal.cli.stub > dglke_frugal/python_training.pyi
+# Made from dglke_frugal/options.py: python -m dglke_frugal.cli.stub > dglke_frugal/python_training.pyi
 import inspect
 import os
 from typing import Any, Callable, List, Literal, Optional, Sequence, Union

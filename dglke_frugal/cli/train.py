@@ -7,8 +7,8 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from ..config import AUTO, TrainConfig, check, lines_on_unused_flags
 from ..errors import InputError
+from ..options import AUTO, TrainConfig, check, lines_on_unused_flags
 from ..output import tolerant_output
 from ..presets.auto import DEFAULT_MODEL, PREFIX, Situation, auto_flags, auto_model, is_auto
 from ..presets.catalogue import find_preset

@@ -13,9 +13,9 @@ from typing import Any, Dict, List, Mapping, Optional
 import numpy as np
 
 from ..arguments import is_single, path as as_path, plain, read_triples
-from ..config import check_dataset
 from ..errors import InputError, shown
 from ..files import replace_file
+from ..options import check_dataset
 from .find_files import LOOKED_FOR, dataset_name, flags_of_path
 from .graph import Names, Triples
 from .layouts import SPLITS

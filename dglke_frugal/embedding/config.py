@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence
 
-from ..config import AUTO, CACHE_POLICIES, FLUSH_MODES
+from ..options import AUTO, CACHE_POLICIES, FLUSH_MODES
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from .. import _native, available_memory
-from ..config import AUTO
 from ..errors import InputError
 from ..optim import RowOptimizer
+from ..options import AUTO
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flushing import EngineTable, InPlaceTable, RemoteTable, RankRows
 from ..store.request import Request

@@ -10,7 +10,6 @@ from typing import Any, Dict, Mapping, Optional, Union
 
 import numpy as np
 
-from ..config import LARGEST
 from ..data import ogb
 from ..data.fingerprint import file_checksum
 from ..divergence import checked_blocks
@@ -18,6 +17,7 @@ from ..errors import InputError, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_custom, model_names
+from ..options import LARGEST
 from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_dglke_run
 

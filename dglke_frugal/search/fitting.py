@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
-from ..config import TrainConfig
+from ..options import TrainConfig
 from ..presets.auto import GPU_ENTITIES, Situation, auto_flags
 from .space import VARIANT, Choice, Range, Space, Variant
 

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
-from ..config import DeviceConfig, StoreConfig, TrainConfig, numbers_flags
 from ..errors import InputError
 from ..files import check_output, replace_file
+from ..options import DeviceConfig, StoreConfig, TrainConfig, numbers_flags
 from .page import make_page
 from .space import Space, listed, plain
 from .study import Study, Tried

@@ -14,9 +14,9 @@ from typing import Any, Dict, List, Mapping, Optional
 import numpy as np
 
 from ..arguments import integer, path, switch
-from ..config import TrainConfig
 from ..divergence import Diverged
 from ..errors import InputError, shown
+from ..options import TrainConfig
 from ..training.checkpoint.lock import held
 from ..training.run.interrupt import Interrupt
 from .results import check_results, write_results

@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..arguments import path
-from ..config import TrainConfig
 from ..errors import InputError, shown
 from ..nearest import or_nearest
+from ..options import TrainConfig
 from ..removed_flags import instead_of_flag
 
 SPACES = Path(__file__).parent / "spaces"  # those that come with the package, by model

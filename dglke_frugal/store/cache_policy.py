@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 import numpy as np
 
 from .. import _native
-from ..config import CACHE_POLICIES
+from ..options import CACHE_POLICIES
 
 
 def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[int]] = None) -> _native.CachePolicy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _native
-from ..config import state_floats
+from ..options import state_floats
 
 FLOAT = 4
 

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Optional, Sequence, Union
 
-from ..config import AUTO, TrainConfig
 from ..errors import shortages_as_input_errors
+from ..options import AUTO, TrainConfig
 from ..resolve import resolve_workers
 from .full_softmax.config import check_full_softmax
 from .log.tracker import MakeTracker

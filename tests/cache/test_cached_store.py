@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.options import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.cache_policy import make_policy
 

@@ -10,7 +10,7 @@ import pytest
 
 from dglke_frugal.cli import flags
 from dglke_frugal.cli.flag_help import described, help_lines, page
-from dglke_frugal.config import OPTIONS, TrainConfig
+from dglke_frugal.options import OPTIONS, TrainConfig
 from dglke_frugal.option import option, options
 
 

@@ -80,7 +80,7 @@ def test_the_partition_says_so_too():
 
 def test_ranks_on_the_cpu_do_not_take_torchs_import_time():
     done = python(
-        "from dglke_frugal.config import TrainConfig\n"
+        "from dglke_frugal.options import TrainConfig\n"
         "from dglke_frugal.training.parallel import rank_process, train_ranks\n"
         "train_ranks.run_classes(TrainConfig())\n"
         "assert 'torch' not in sys.modules\n"

@@ -12,7 +12,7 @@ import dglke_frugal
 from dglke_frugal.cli.config_file import arguments_from
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.config import DeviceConfig, GraphConfig, LossConfig, ModelConfig, StoreConfig, TrainConfig
+from dglke_frugal.options import DeviceConfig, GraphConfig, LossConfig, ModelConfig, StoreConfig, TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.catalogue import EXPECTED, best_preset, find_preset, presets
 from dglke_frugal.training.log.messages import chance_line, start_lines

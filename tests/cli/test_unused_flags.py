@@ -6,7 +6,7 @@ import pytest
 
 import dglke_frugal
 from dglke_frugal.cli.train import main
-from dglke_frugal.config import OPTIONS, TrainConfig, lines_on_unused_flags
+from dglke_frugal.options import OPTIONS, TrainConfig, lines_on_unused_flags
 
 GPU = ["--gpu", "0"]
 

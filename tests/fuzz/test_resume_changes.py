@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal.cli.train import main
-from dglke_frugal.config import OPTIONS
+from dglke_frugal.options import OPTIONS
 
 STOPPED, STEPS = 20, 40
 COMMON = ["--dataset", "toy", "--format", "raw_udd_hrt", "--data_files", "train.tsv", "valid.tsv", "test.tsv",

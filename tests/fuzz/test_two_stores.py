@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal.cli.train import main
-from dglke_frugal.config import CACHE_POLICIES, FLUSH_MODES, OPTIMIZERS
+from dglke_frugal.options import CACHE_POLICIES, FLUSH_MODES, OPTIMIZERS
 
 MODULE = '''
 import torch

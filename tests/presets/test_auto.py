@@ -8,7 +8,7 @@ import pytest
 
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.config import OPTIONS, TrainConfig, check
+from dglke_frugal.options import OPTIONS, TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.auto import RULES, Situation, auto_flags, auto_model, is_auto, rows_of_table
 from dglke_frugal.score_rule import score_rule_of_run

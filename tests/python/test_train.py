@@ -228,7 +228,7 @@ def test_callbacks_are_told_of_validations_and_may_stop(tmp_path, capsys):
 def test_help_and_completion_know_every_flag():
     import inspect
 
-    from dglke_frugal.config import OPTIONS
+    from dglke_frugal.options import OPTIONS
 
     known = inspect.signature(dglke_frugal.train).parameters
     assert {*OPTIONS, "triples", "split", "resume", "preset", "config", "verbose", "callbacks"} <= {*known}

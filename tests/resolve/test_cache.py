@@ -6,7 +6,7 @@ import pytest
 
 from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
-from dglke_frugal.config import DEFAULT_CACHE_RATIO, TrainConfig
+from dglke_frugal.options import DEFAULT_CACHE_RATIO, TrainConfig
 from dglke_frugal.resolve import RANKING_BYTES, SPARE_BYTES, resolve
 from dglke_frugal.training.plan.memory_plan import DEVICE, GraphSize
 

@@ -2,7 +2,7 @@
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.resolve import resolve_workers
 
 GPUS = [{"capability": (9, 0)}, {"capability": (8, 0)}, {"capability": (7, 5)}]

@@ -6,7 +6,7 @@ import pytest
 
 from dglke_frugal import _native, available_memory
 from dglke_frugal.cli.main import main
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.resolve import resolve, resolve_workers
 from dglke_frugal.training.plan.memory_plan import GraphSize
 

@@ -19,7 +19,7 @@ from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.config import TrainConfig, numbers_flags
+from dglke_frugal.options import TrainConfig, numbers_flags
 from dglke_frugal.errors import InputError
 from dglke_frugal.extras import install_command
 from dglke_frugal.search import fitting, plots

@@ -10,7 +10,7 @@ from conftest import ROOT
 
 from dglke_frugal.cli.search import _arguments
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.models import MODELS
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.auto import Situation, auto_flags

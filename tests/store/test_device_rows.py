@@ -7,7 +7,7 @@ import pytest
 import torch
 from devices import STREAMS, QueuedDevice, device, make_device, queued_device  # noqa: F401
 
-from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.options import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device.device import no_op
 from dglke_frugal.store.rows.device_rows import STEPS_ON_DEVICE, Plan

@@ -6,7 +6,7 @@ import pytest
 from half_precision_oracle import DIGITS, LEAST, noise, rounded
 
 from dglke_frugal import _native
-from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.options import CACHE_POLICIES
 from dglke_frugal.errors import InputError
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings, Rounding

@@ -14,7 +14,7 @@ from devices import CUDA, make_device
 
 from dglke_frugal import _native, vanilla
 from dglke_frugal.cli import flags as cli_flags
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.training.run.loop import TrainingLoop
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.tables.tables import Tables

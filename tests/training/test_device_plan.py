@@ -7,7 +7,7 @@ from devices import QueuedDevice
 
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.store.rows import owner_transfer_rows
 from dglke_frugal.store.rows.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
 from dglke_frugal.training.plan import memory_plan

@@ -12,7 +12,7 @@ from devices import CUDA, STREAMS, FailingDevice, PlainDevice, make_device
 from training.conftest import logged, tables
 
 from dglke_frugal.cli import flags as cli_flags
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.store.device.device import no_op
 from dglke_frugal.training.step import device_step

@@ -6,7 +6,7 @@ from training.conftest import tables
 
 from dglke_frugal.cli.train import main
 from dglke_frugal.training.plan.memory_plan import GraphSize, plan_memory
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 
 ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,
        "--max_step", 40, "--log_interval", 20, "-rc", 0.01]

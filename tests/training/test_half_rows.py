@@ -11,7 +11,7 @@ from training.conftest import tables
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.main import main
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.evaluation import EmbeddingModel, Protocol, Sampling, evaluate
 from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings
 from dglke_frugal.training.train import train

@@ -8,7 +8,7 @@ import pytest
 from training.conftest import logged, result, tables
 
 from dglke_frugal.cli.train import main
-from dglke_frugal.config import OPTIONS, TrainConfig, numbers_flags
+from dglke_frugal.options import OPTIONS, TrainConfig, numbers_flags
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.fingerprint import Fingerprint
 from dglke_frugal.models import code_checksum

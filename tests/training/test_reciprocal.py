@@ -13,7 +13,7 @@ from training.conftest import tables
 import dglke_frugal
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.main import main
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import EmbeddingModel
 from dglke_frugal.training.train import train

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from training.conftest import Runs, tables
 
-from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.options import CACHE_POLICIES
 
 MODELS = {"TransE_l2": ["-adv"], "RotatE": ["-de", "--neg_deg_sample"], "TransR": ["--hidden_dim", "8"],
           "RESCAL": ["--hidden_dim", "8"]}

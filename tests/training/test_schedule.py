@@ -11,7 +11,7 @@ from training.conftest import logged, tables
 
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.training.run.learning_rate import LearningRate
 from dglke_frugal.training.step import native_step
 from dglke_frugal.training.train import train

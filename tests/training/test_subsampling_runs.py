@@ -6,7 +6,7 @@ from devices import make_device
 from training.conftest import Runs, tables
 
 from dglke_frugal.cli import flags as cli_flags
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.training.batches.subsampling import subsampling_weights
 from dglke_frugal.training.train import train

@@ -12,10 +12,10 @@ from typing import Dict, List, Optional
 import numpy as np
 
 from ... import _native
-from ...config import OWNED_PARTITIONS, DeviceConfig
 from ...data import KnowledgeGraph
 from ...errors import InputError
 from ...files import replace_file
+from ...options import OWNED_PARTITIONS, DeviceConfig
 from .relation_partition import partition_by_relation
 
 PARTITION_FILE = "partition.npy"

@@ -20,8 +20,8 @@ from typing import Optional
 
 import numpy as np
 
-from ...config import TrainConfig
 from ...data import KnowledgeGraph, Triples
+from ...options import TrainConfig
 
 BEFORE = 3  # added to counts
 

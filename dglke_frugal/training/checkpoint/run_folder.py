@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence, Tuple
 
-from ...config import OPTIONS, TrainConfig, numbers_flags
 from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint, checksum_of
 from ...errors import InputError
 from ...files import check_replaced, read_json, replace_file
+from ...options import OPTIONS, TrainConfig, numbers_flags
 from ...saved_tables import CONFIG_FILE, KEY, SavedTables
 from .checkpoint import Checkpoint
 

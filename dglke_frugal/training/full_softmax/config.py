@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ...config import AUTO, LARGEST, TrainConfig
 from ...errors import InputError
 from ...models import MODELS, built_in_model, find_model
+from ...options import AUTO, LARGEST, TrainConfig
 from ...score_rule import compares_two_formulas
 from ..step.step_config import KERNEL_MODELS, StepConfig
 

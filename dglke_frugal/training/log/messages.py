@@ -9,10 +9,10 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from ...config import TrainConfig
 from ...data import KnowledgeGraph, Triples
 from ...data.name_maps import white_space_lines
 from ...data.splitting import repeated
+from ...options import TrainConfig
 from ...presets.auto import PREFIX
 from ...presets.catalogue import best_preset
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Dict, Sequence
 
-from ...config import TrainConfig
 from ...data import KnowledgeGraph
+from ...options import TrainConfig
 from ..batches.edge_partition import partition_edges, row_owners
 from ..log.tracker import MakeTracker, Trackers
 from ..run.interrupt import Interrupt

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ... import _native
-from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...models import RowDims
+from ...options import TrainConfig
 from ...store import EmbeddingStore
 from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows

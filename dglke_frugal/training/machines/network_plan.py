@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from ...config import TrainConfig
+from ...options import TrainConfig
 from ...store.row_bytes import FLOAT
 from ..plan.memory_plan import GraphSize
 from ..tables.start_values import table_dims

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ... import __version__, _native
-from ...config import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...files import finish_replacing
+from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
 from ..checkpoint.run_folder import check_flags, create_run_folder, fingerprint, write_flags

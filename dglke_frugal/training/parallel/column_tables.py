@@ -15,8 +15,8 @@ from typing import Callable, Dict, Iterator, List, Optional, Sequence
 import numpy as np
 
 from ... import _native
-from ...config import TrainConfig
 from ...errors import InputError
+from ...options import TrainConfig
 from ...store import EmbeddingStore
 from ...store.embedding_store import read_rows
 from ...store.rows.flush_config import StoreAddress

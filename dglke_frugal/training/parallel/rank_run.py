@@ -15,11 +15,11 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 import numpy as np
 
 from ..._native import EngineError
-from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...errors import first_line, shortage
 from ...evaluation import SIDES, Evaluation
 from ...evaluation.ranking import Comparison
+from ...options import TrainConfig
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
 from ..log.tracker import MakeTracker, Trackers
 from ..processes.process_group import Worker, Rank0, ProcessGroup, RankError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Optional
 
-from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...models import RowDims
+from ...options import TrainConfig
 from ...store import EmbeddingStore
 from ...store.rows.flush_config import StoreAddress
 from ..batches.edge_partition import EdgePartition

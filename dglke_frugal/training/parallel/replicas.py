@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Callable, Dict, Optional
 
 from ... import _native
-from ...config import TrainConfig
 from ...models import Model, RowDims, find_model
+from ...options import TrainConfig
 from ...store import EmbeddingStore
 from ...store.device.shared_segment import SharedSegment
 from ...store.rows.gathering import Gathering

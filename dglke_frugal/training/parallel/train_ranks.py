@@ -15,9 +15,9 @@ from typing import Optional, Sequence
 
 from ... import _native
 from ..._native import EngineError
-from ...config import TrainConfig
 from ...divergence import DIVERGED
 from ...errors import DeviceLost, InputError, shortages_as_input_errors
+from ...options import TrainConfig
 from ...resolve import resolve_workers
 from ..log.tracker import MakeTracker
 from ..plan.parallel import slow_processes

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Dict, List, Optional, Tuple
 
 from ... import _native
-from ...config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from ...models import built_in_model, find_model
+from ...options import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from ...store.row_bytes import row_bytes
 from ...store.rows.flush_config import SMALL_TABLE
 from ..step.step_config import StepConfig

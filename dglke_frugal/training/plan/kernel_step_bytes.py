@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ... import _native
-from ...config import TrainConfig
 from ...models import RowDims
+from ...options import TrainConfig
 from ...store.row_bytes import FLOAT, row_bytes
 from ..step.native_step import native_step
 from ..step.step_config import step_config

@@ -4,8 +4,8 @@ device_gradients.py): its tensors as they live together where they are most, whi
 from __future__ import annotations
 
 from ... import _native
-from ...config import TrainConfig
 from ...models import Model, RowDims
+from ...options import TrainConfig
 from ...store.row_bytes import FLOAT
 from .transfer_bytes import step_block, transfer_bytes
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Dict, Optional, Tuple
 
 from ... import _native, available_memory
-from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...models import Model, RowDims, TorchModel, find_model
+from ...options import TrainConfig, state_floats
 from ...store.row_bytes import FLOAT, row_bytes
 from ..checkpoint.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Tuple
 
 from ... import _native
-from ...config import TrainConfig
 from ...models import RowDims
+from ...options import TrainConfig
 from ...store.row_bytes import row_bytes
 
 

@@ -8,8 +8,8 @@ import resource
 from pathlib import Path
 from typing import Dict, Iterator, Mapping, Optional
 
-from ...config import TrainConfig
 from ...errors import InputError, shown
+from ...options import TrainConfig
 
 FEW = 1024  # that any machine is asked for
 PER_CORE = 16  # beyond which threads only wait for each other

@@ -10,8 +10,8 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import Dict, Mapping
 
-from ...config import TrainConfig
 from ...errors import InputError
+from ...options import TrainConfig
 from .available_threads import torchrun_number
 from .process_group import Rank0, RankError
 from .rank_child import RankChild

@@ -7,11 +7,11 @@ from typing import Dict, Optional
 
 import torch
 
-from ...config import TrainConfig
 from ...data.fingerprint import file_checksum
 from ...errors import InputError
 from ...models import TorchModel, find_model
 from ...models.custom_state import has_state, save_state, state_file
+from ...options import TrainConfig
 
 
 def check_custom_model(config: TrainConfig) -> None:

@@ -8,9 +8,9 @@ from typing import Optional
 
 import numpy as np
 
-from ...config import TrainConfig, check
 from ...data import KnowledgeGraph
 from ...flag_values import epochs_of
+from ...options import TrainConfig, check
 
 
 def epoch_steps(config: TrainConfig, triples: int, graph: Optional[KnowledgeGraph] = None) -> float:

@@ -6,13 +6,13 @@ from typing import Any, List, Mapping, Optional
 
 import numpy as np
 
-from ...config import TrainConfig
 from ...data import KnowledgeGraph, Triples
 from ...divergence import check_rows, longest_row
 from ...evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, evaluate, share_of
 from ...evaluation.chance import LOOKED_AT, Chance, candidate_counts, chance
 from ...evaluation.device import on_device
 from ...evaluation.metrics import process_lines
+from ...options import TrainConfig
 from ...store.rows.half_embeddings import HalfEmbeddings
 from ..tables.tables import Tables
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
-from ...config import TrainConfig
+from ...options import TrainConfig
 from ..checkpoint.final_state import last_state
 from ..checkpoint.run_folder import FLAGS_FILE
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
 from ... import available_memory, hardware
-from ...config import TrainConfig
 from ...data import KnowledgeGraph, Triples
 from ...data.fingerprint import Fingerprint
 from ...data.name_maps import keep_name_maps
@@ -22,6 +21,7 @@ from ...divergence import Diverged, check_loss
 from ...errors import DeviceLost, InputError, first_line, shortage
 from ...evaluation import Metrics
 from ...files import replace_together
+from ...options import TrainConfig
 from ...saved_tables import SavedTables
 from ..batches.edge_partition import negative_owners
 from ..batches.sampler import Sampler, SamplerConfig

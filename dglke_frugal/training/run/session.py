@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from ... import _native
-from ...config import TrainConfig
 from ...data import KnowledgeGraph, load_graph
 from ...data.name_maps import name_map_bytes
 from ...errors import InputError
 from ...files import finish_replacing, is_being_replaced
+from ...options import TrainConfig
 from ...resolve import resolve
 from ...saved_tables import SavedTables
 from ...score_rule import log_if_two_formulas

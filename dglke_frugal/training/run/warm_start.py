@@ -7,11 +7,11 @@ from typing import Any, Dict
 
 import numpy as np
 
-from ...config import TrainConfig
 from ...data import KnowledgeGraph, Names
 from ...errors import InputError
 from ...inference.run import Run
 from ...models import find_model
+from ...options import TrainConfig
 from ..checkpoint.final_state import optimizer_states
 from ..tables.tables import Tables
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import _native
-from ...config import TrainConfig
 from ...models import find_model
+from ...options import TrainConfig
 from ..tables.start_values import table_dims
 
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).

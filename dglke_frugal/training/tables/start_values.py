@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Dict, Mapping, Union
 
 from ... import _native
-from ...config import TrainConfig
 from ...models import RowDims, find_model
+from ...options import TrainConfig
 from ...store.start_numbers import Normal, Uniform, Xavier
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of random numbers

@@ -6,9 +6,9 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
-from ...config import TrainConfig, state_floats
 from ...data import KnowledgeGraph
 from ...models import RowDims
+from ...options import TrainConfig, state_floats
 from ...store import EmbeddingStore, FlushConfig
 from ...store.embedding_store import write_rows
 from ...store.row_bytes import row_bytes

@@ -16,12 +16,12 @@ from typing import Any, Iterator
 import numpy as np
 
 from ... import _native, vanilla
-from ...config import TrainConfig
 from ...data.fingerprint import Fingerprint
 from ...data.name_maps import keep_name_maps
 from ...divergence import check_rows
 from ...errors import InputError
 from ...models import built_in_model
+from ...options import TrainConfig
 from ...score_rule import log_if_two_formulas
 from ...training.checkpoint.run_folder import create_run_folder, write_config
 from ...training.processes.available_threads import check_threads, threads_of_run

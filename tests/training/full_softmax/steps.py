@@ -3,7 +3,7 @@ import numpy as np
 from devices import run_step
 
 from dglke_frugal import _native
-from dglke_frugal.config import state_floats
+from dglke_frugal.options import state_floats
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device.device import HostDevice
 from dglke_frugal.store.rows.device_rows import ResidentRows

@@ -5,7 +5,7 @@ import pytest
 from conftest import ROOT
 
 from dglke_frugal.cli.main import main
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.training.machines.network_plan import NetworkPlan, network_plan
 from dglke_frugal.training.plan.memory_plan import GraphSize
 

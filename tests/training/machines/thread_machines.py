@@ -6,7 +6,7 @@ import numpy as np
 from training.machines.memory_transport import MemoryTransport, Network
 from training.parallel.ranks_oracle import Oracle
 
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.training.batches.edge_partition import partition_edges, row_owners
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig

@@ -15,7 +15,7 @@ from forks import Forks
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal.cli import flags
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
 from dglke_frugal.training.batches.edge_partition import partition_of_run
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig

@@ -13,7 +13,7 @@ from training.parallel.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, asser
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.models import find_model
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.parallel import column_run

@@ -6,7 +6,7 @@ import pytest
 from training.parallel.conftest import CARRIES
 
 from dglke_frugal import _native
-from dglke_frugal.config import TrainConfig, check
+from dglke_frugal.options import TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.resolve import resolve, resolve_workers
 from dglke_frugal.training.plan import parallel

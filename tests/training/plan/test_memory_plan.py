@@ -10,7 +10,7 @@ from training.conftest import Runs
 
 from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.options import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.plan import memory_plan

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dglke_frugal.config import DeviceConfig, TrainConfig
+from dglke_frugal.options import DeviceConfig, TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.processes import available_threads
 from dglke_frugal.training.run import session

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dglke_frugal.cli.train import main
-from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.options import CACHE_POLICIES
 
 SMALL = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--max_step", "12", "--log_interval", "4", "--batch_size", "128", "--neg_sample_size", "32", "--hidden_dim",
