@@ -38,12 +38,9 @@ def __getattr__(name):  # on first use, so that the import stays light
 
         return train
     if name == "__version__":
-        from importlib import metadata
+        from .version import version
 
-        try:
-            return metadata.version("dglke-frugal")
-        except metadata.PackageNotFoundError:
-            return "unknown (the package is not installed)"
+        return version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -518,7 +518,7 @@ class TrainConfig:
     @property
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated where they lie, in the host table
-        or a GPU's. Several data-parallel ranks always have an engine (parallel/rank_tables.py)."""
+        or a GPU's. Several data-parallel ranks always have an engine."""
         return self.flush != "none" or _is_data_parallel(self)
 
     @property

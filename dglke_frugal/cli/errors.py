@@ -23,9 +23,9 @@ def reports_input_errors(command):
         _print_whatever_the_locale()
         arguments = sys.argv[1:] if argv is None else list(argv)
         if "--version" in arguments:  # by its whole name: DGL-KE's --valid may be written --v
-            from .. import __version__
+            from ..version import version
 
-            print(f"dglke_frugal {__version__}")
+            print(f"dglke_frugal {version()}")
             return None
         try:
             result = command(arguments)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from ..errors import InputError
-from .layouts import SPLITS
+from . import ogb
+from .layouts import SPLITS, WITH_COUNTS, WITH_DICTIONARIES
 
+BUILT_IN = tuple(dict.fromkeys((*WITH_DICTIONARIES, *WITH_COUNTS, *ogb.NAMES)))
 ENDINGS = (".txt", ".tsv", ".csv", ".parquet", ".txt.gz", ".tsv.gz")
 LOOKED_FOR = "train" + ", train".join(ENDINGS[:3]) + f" or train{ENDINGS[3]}"
 
@@ -42,8 +44,6 @@ def flags_of_path(path: Path) -> Dict[str, Any]:
 
 def dataset_name(path: Path) -> str:
     """What a data set is called that has no other name than its file or folder; never as one of DGL-KE's is."""
-    from .load import BUILT_IN
-
     name = Path(os.path.abspath(path)).name
     for ending in sorted(ENDINGS, key=len, reverse=True) if path.is_file() else ():
         name = name.removesuffix(ending) if name != ending else name

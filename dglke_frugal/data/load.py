@@ -12,13 +12,12 @@ from ..errors import InputError
 from . import cache as parsed
 from . import from_text, ogb, text
 from .download import fetch
-from .find_files import LOOKED_FOR
+from .find_files import BUILT_IN, LOOKED_FOR
 from .graph import KnowledgeGraph, Names, Triples
 from .layouts import (SPLITS, WITH_COUNTS, WITH_DICTIONARIES, Ids, TextLayout, built_in_layout, check_format,
                       user_layout)
 
 PathLike = Union[str, os.PathLike]
-BUILT_IN = tuple(dict.fromkeys((*WITH_DICTIONARIES, *WITH_COUNTS, *ogb.NAMES)))
 
 
 def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "built_in",

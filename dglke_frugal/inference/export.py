@@ -6,7 +6,7 @@ import json
 import re
 import struct
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from ..files import check_output, replace_file
 from ..progress import progress
 from .lists import as_field
 from .name_maps import with_inverses
-from .run import Run
 from .tables import PathLike
+
+if TYPE_CHECKING:
+    from .run import Run
 
 _BLOCK = 1 << 14  # rows written together
 _MOST_NAME_BYTES = 64 << 20  # readers refuse headers of more than 100 MB

@@ -2,7 +2,7 @@
 // applies them.
 //
 // The step's distinct rows ("records": embedding, state, padding) are gathered on the way, or have been, and the caller
-// hands the gradients with their mean squares to the update of kernels/cuda. Calls only enqueue work on the stream;
+// hands the gradients with their mean squares to the update of rows/cuda. Calls only enqueue work on the stream;
 // sizes that change from step to step (U, R) are read from the device, so that a captured graph serves every step of
 // one direction. Same bits as the CPU, except
 // the sums of losses, whose order differs. RESCAL and TransR have no kernels yet.

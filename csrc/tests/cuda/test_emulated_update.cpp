@@ -1,4 +1,4 @@
-// The update kernel, run on a CPU, against the plain loops of optim/.
+// The update kernel, run on a CPU, against the plain loops of table/.
 #include <gtest/gtest.h>
 
 #include <algorithm>

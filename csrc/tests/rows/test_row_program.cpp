@@ -1,4 +1,4 @@
-// The warp's program against the plain loops of optim/, and the kernels on the CPU against doing everything by hand.
+// The warp's program against the plain loops of table/, and the kernels on the CPU against doing everything by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
-from typing import Dict, Iterator, Optional
+from typing import TYPE_CHECKING, Dict, Iterator, Optional
 
 from ...output import log
 from ...progress import progress, shows_bars
-from ..run.loop import TrainingLoop
 from .counters import StoreCounters
 from .messages import short, time_left
+
+if TYPE_CHECKING:
+    from ..run.loop import TrainingLoop
 
 BAR_SECONDS = 0.5  # between two looks at the counters
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from ... import __version__, _native
+from ... import _native
+from ...version import version
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...files import finish_replacing
@@ -63,7 +64,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
 
 def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
-    _agree(group, {"version": __version__, "flags": {name: value for name, value in config.to_flags().items()
+    _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
                                                      if name not in OWN_FLAGS}})
     if config.device.num_proc not in (1, group.machines):
         raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "

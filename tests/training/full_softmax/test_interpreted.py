@@ -15,7 +15,8 @@ PRECISION = 1e-3  # of 11 digits
 def errors():
     tests = str(Path(__file__).parent.parent.parent)
     path = os.pathsep.join([tests, *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run([sys.executable, "-m", "training.full_softmax.interpreted"], capture_output=True, text=True, check=False,
+    done = subprocess.run([sys.executable, "-m", "training.full_softmax.interpreted"],
+                          capture_output=True, text=True, check=False,
                           cwd=tests, env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
