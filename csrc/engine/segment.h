@@ -36,7 +36,7 @@ struct SegmentShape {
   bool reads_follow_stores() const { return mode == FlushMode::kDirect; }
   bool in_step_sync() const { return reads_follow_stores() && plans > 1; }
   // Whether a step must know which rows other ranks read in the next one.
-  bool publishes_before_sync() const { return meets() && write_back_steps > 0; }
+  bool publishes_before_sync() const { return in_step_sync() && write_back_steps > 0; }
   bool same_steps() const { return plans < ranks; }
   PlanFields plan() const { return PlanFields::of(max_rows, evicts_to_buffer); }
 };

@@ -143,7 +143,7 @@ class Table:
         needed, free = rows * (of_row + self._beside), available_memory.free_host_bytes()
         needed += int(rows * cached) * of_row + BESIDES_BYTES
         if free is not None and needed > free:
-            raise InputError(f"a table of {rows:,} rows of {floats:,} numbers (embedding and optimizer state) needs "
+            raise InputError(f"a table of {rows:,} rows of {dim + self.rule.state_floats(dim):,} numbers (embedding and optimizer state) needs "
                              f"{needed / 1e9:,.2f} GB of host memory, but this process can have {free / 1e9:,.2f} GB; "
                              "use fewer rows, a smaller embedding_dim or a machine with more memory")
 

@@ -221,7 +221,7 @@ def test_a_step_that_the_scaler_skips_moves_nothing(optimizer, device):
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("cache", [CacheConfig(flush="none"), CacheConfig(cache_ratio=0.3),
-                                   CacheConfig(cache_ratio=0.3, direct=False)])
+                                   CacheConfig(cache_ratio=0.3, flush="p2f")])
 def test_a_lookup_without_a_gradient_moves_nothing(cache, device):
     table = make(optim.Adam(0.1), device=device, cache=cache)
     train(table, 2)
