@@ -55,8 +55,8 @@ EngineConfig config_of(nb::handle config, const RowLayout& layout, std::int64_t 
   read("entries", found.entries);
   read("keeps_reused", found.keeps_reused);
   read("staging_bytes", found.staging_bytes);
-  bool carried = false;
-  read("carried", carried);
+  bool owner_transfer = false;
+  read("owner_transfer", owner_transfer);
   std::string mode;
   read("mode", mode);
   found.mode = named<FlushMode>({{"direct", FlushMode::kDirect},
@@ -67,7 +67,7 @@ EngineConfig config_of(nb::handle config, const RowLayout& layout, std::int64_t 
   found.layout = layout;
   found.rows = rows;
   found.caches = std::move(caches);
-  if (on_device) found.run_on_devices(!carried);
+  if (on_device) found.run_on_devices(!owner_transfer);
   if (found.same_steps) found.lookahead += kStepsApart;
   return found;
 }
