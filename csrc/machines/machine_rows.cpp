@@ -173,12 +173,12 @@ void MachineRows::apply_gradients(Step& step, std::size_t place) {
     for (std::size_t m = 0; m < step.used.size(); ++m) {
       if (!(row.users & machine_bit(static_cast<int>(m)))) continue;
       const auto u = static_cast<std::size_t>(step.place[m][place]);
-      const bool is_own = static_cast<int>(m) == machine_;
-      if (!is_own && step.landed_at[m][u] < 0)
+      const bool is_mine = static_cast<int>(m) == machine_;
+      if (!is_mine && step.landed_at[m][u] < 0)
         throw std::logic_error("gradients of a row are to be applied before all have landed");
       const float* const first =
-          is_own ? step.gradients.data() + step.gradient_at[u] : step.landed[m].data() + step.landed_at[m][u];
-      const std::int64_t apart = is_own ? floats_.stride : layout.dim;
+          is_mine ? step.gradients.data() + step.gradient_at[u] : step.landed[m].data() + step.landed_at[m][u];
+      const std::int64_t apart = is_mine ? floats_.stride : layout.dim;
       const std::int32_t count = step.occurrences[m][entry * step.used[m].size() + u];
       for (std::int32_t i = 0; i < count; ++i) gradients.push_back(first + taken[m]++ * apart);
     }

@@ -50,7 +50,8 @@ def samplers(config, graph):
 
 def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
     rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None
-    start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
+    alone = replace(config, device=replace(config.device, num_proc=1))
+    start = Tables.create(alone, graph.n_entities, graph.n_relations, config.run.seed)
     oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:]) for name, store in start.stores.items()},
                     rounding)
     _, sources = samplers(config, graph)
