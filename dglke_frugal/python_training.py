@@ -80,10 +80,12 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
         _refuse_other_data(flags)
         named = None if is_auto(preset) else preset  # which goes by the graph
         _configured({**flags, "preset": named, "valid": valid is not False, "test": test is not False})
-    own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
+    quiet = contextlib.nullcontext if verbose else partial(contextlib.redirect_stdout, _Log())
+    with quiet():
+        own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
     log_unused_flags(own, configured)
     try:
-        with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(_Log()):
+        with quiet():
             folder = carry_out(configured, Path(own.resume) if own.resume else None,
                                trackers=[*reports(own.report), called])
     except SystemExit as stopped:

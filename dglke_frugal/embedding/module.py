@@ -143,7 +143,8 @@ class Embedding(nn.Module):
 
     @classmethod
     def distributed(cls, num_embeddings: int, embedding_dim: int, optimizer: RowOptimizer, *, max_rows: int,
-                    cache: Optional[CacheConfig] = None, group: Optional[object] = None, **settings) -> "Embedding":
+                    cache: Optional[CacheConfig] = None, group: Optional[object] = None,
+                    **settings: Any) -> "Embedding":
         """One table of all processes of torch.distributed's group, which all make this call, on one machine.
 
         The first process makes the table, and the others `attach` to it. max_rows: the most distinct ids of one process

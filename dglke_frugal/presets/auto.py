@@ -259,6 +259,8 @@ def auto_flags(at: Situation) -> Dict[str, Any]:
         asked = at.given.get("eval_interval", 1)
         if at.given.get("valid", True) and (isinstance(asked, str) or asked <= steps):
             flags["early_stop_patience"] = PATIENCE
+    if "max_epoch" in at.given:  # validations are then by epochs, too
+        flags.pop("eval_interval", None)
     return {name: value for name, value in flags.items() if name not in at.given}
 
 

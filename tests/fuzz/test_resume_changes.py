@@ -42,7 +42,7 @@ OTHER = {
     "neg_sample_size": ["8", "all"], "neg_chunk_size": ["1", "8"], "eval_interval": ["4", "10"],
     "eval_percent": ["0.5", "1"], "batch_size_eval": ["2"], "neg_sample_size_eval": ["-1", "3"], "gpu": ["-1 -1"],
     "num_proc": ["2"], "num_thread": ["2"], "force_sync_interval": ["7"], "save_path": ["elsewhere"],
-    "max_step": ["30"],
+    "max_step": ["30"], "max_epoch": ["2"], "machine_timeout": ["7"], "early_stop_delta": ["0.1"],
     "log_interval": ["7"], "seed": ["4"], "checkpoint_interval": ["0", "7"], "early_stop_patience": ["1", "0"],
     "lr_patience": ["2", "0"], "lr_decay_at": ["15", "30 15", "25"], "lr_factor": ["0.3"], "init_from": ["."],
     "cache_ratio": ["0.3", "1"], "cache_size": ["1KiB"], "lookahead": ["3"], "sampler_threads": ["2"],

@@ -146,7 +146,7 @@ SMALL = dict(hidden_dim=8, model_name="TransE_l2", batch_size=10, neg_sample_siz
 
 
 def test_triples_give_a_run_that_other_processes_load(tmp_path, capsys):
-    run = dglke_frugal.train(RING, split=(0.8, 0.1, 0.1), **SMALL, max_step=40, save_path=tmp_path)
+    run = dglke_frugal.train(RING, split=(0.8, 0.1, 0.1), **SMALL, max_step=40, save_path=tmp_path, preset=None)
     assert run.config["valid"] is run.config["test"] is True
     messages = capsys.readouterr().out
     assert len(messages.splitlines()) == 1 and messages.startswith("TransE_l2 on graph: 40 steps (8.3 epochs) in ")

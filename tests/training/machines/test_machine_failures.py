@@ -52,7 +52,8 @@ def test_killed_at_random_moments_it_goes_on_to_the_bit(machines, seed):
     victim = processes.index(victim)
     if codes[victim]:  # else it had ended
         for machine in set(range(count)) - {victim}:
-            assert codes[machine] in (1, 2) and "Traceback" not in outputs[machine], outputs
+            # 0: of one that had done its part before the other was killed
+            assert codes[machine] in (0, 1, 2) and "Traceback" not in outputs[machine], outputs
     codes, outputs = machines.end_all(machines.start_all(count, arguments))
     assert codes == [0] * count, outputs
     one, _ = machines.run("--max_step", 60, "--partition", "hash", "--num_proc", count)
@@ -134,6 +135,6 @@ def test_other_data_are_refused(machines, small, tmp_path):
 
 def test_another_version_is_refused(machines):
     arguments, _ = machines.arguments("--max_step", 4)
-    first = "import dglke_frugal; dglke_frugal.__version__ += '.old' * (os.environ['RANK'] == '1')"
+    first = "import dglke_frugal.version as v; v.version = lambda: 'old' * (os.environ['RANK'] == '1')"
     codes, outputs = machines.end_all(machines.start_all(2, arguments, first=first))
     assert codes == [2, 2] and all("install the same version" in output for output in outputs), outputs
