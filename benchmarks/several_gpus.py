@@ -56,10 +56,10 @@ OVER_THE_BUS = {"": [], "_no_peer": ["--peer", "off"], "_uncached": UNCACHED}
 STAGED = [*CACHED, "--flush", "p2f"]
 SYNC = [*CACHED, "--flush", "sync"]
 DATA_PARALLEL = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
-           "rows_sync_no_peer": [*SYNC, "--peer", "off"],
-           "rows_meet": CACHED, "rows_meet_uncached": UNCACHED,
-           "rows_meet_no_peer": [*CACHED, "--peer", "off"],
-           "rows_meet_uncached_no_peer": [*UNCACHED, "--peer", "off"]}
+                 "rows_sync_no_peer": [*SYNC, "--peer", "off"],
+                 "rows_meet": CACHED, "rows_meet_uncached": UNCACHED,
+                 "rows_meet_no_peer": [*CACHED, "--peer", "off"],
+                 "rows_meet_uncached_no_peer": [*UNCACHED, "--peer", "off"]}
 FB15K_COLUMNS = ("columns", "columns_on_device")
 SYNCHRONISED_NO_PEER = ("rows_meet_no_peer", "rows_meet_uncached_no_peer")
 INTERVALS = 5  # of a run; the first one does not count
@@ -91,7 +91,7 @@ def measure(flags, model, steps, threads, share=1):
         return {"triples_per_second": None, "reason": done.stdout[-800:]}
     rate = sum(statistics.median(each[1:] or each) for each in rates.values())
     log = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or
-            "exchanged through" in line]
+           "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
     return {"steps_per_second": rate, "triples_per_second": rate * batch, "log": log, "last_interval": parts[:3],
             "stall_share": statistics.mean(stalls) if stalls else None, "seconds": time.perf_counter() - began}

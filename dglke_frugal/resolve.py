@@ -168,7 +168,7 @@ def _parallel(config: TrainConfig) -> Tuple[str, str]:
     unused = ", and all relations, so that --rel_part has nothing to divide" if device.rel_part else ""
     return "columns", (f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns{unused}, "
                        "scores "
-                    f"are added {way}")
+                       f"are added {way}")
 
 
 def _with_cache(config: TrainConfig, graph: GraphSize) -> Tuple[TrainConfig, Dict[str, str]]:

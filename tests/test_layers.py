@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "dglke_frugal"
 
-# From the bottom to the top: each imports only what comes before it, within functions too. A folder stands for all in it
-# that has no place of its own.
+# From the bottom to the top: each imports only what comes before it, within functions too. A folder stands for all in
+# it that has no place of its own.
 LAYERS = """
 errors nearest version arrays available_memory hardware extras progress output files saved_tables frames
 divergence models models.device

@@ -23,8 +23,8 @@ using Table = std::tuple<ConstRows, Numbers, Numbers, Rows, Floats, Floats>;
 using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
 
 void loss_from_scores(nb::handle loss, const Vector<float>& positive, const Rows& scores,
-                 const std::optional<Vector<float>>& weight, std::int64_t own, const Floats& positive_slope,
-                 const Rows& losses, std::uintptr_t stream) {
+                      const std::optional<Vector<float>>& weight, std::int64_t own, const Floats& positive_slope,
+                      const Rows& losses, std::uintptr_t stream) {
   const LossSpec spec = loss_spec(loss);
   const std::size_t positives = scores.shape(0);
   require(positive.size() == positives && positive_slope.size() == positives &&
@@ -32,9 +32,14 @@ void loss_from_scores(nb::handle loss, const Vector<float>& positive, const Rows
           "scores must be (positives, columns), losses (positives, 2), and what a positive has one of (positives,)");
   require(own >= 0 && own <= static_cast<std::int64_t>(scores.shape(1)),
           "a chunk's own side must be among the columns");
-  const ScoredPositives given{static_cast<std::int64_t>(positives), static_cast<std::int64_t>(scores.shape(1)), own,
-                          positive.data(), scores.data(), weight ? weight->data() : nullptr, positive_slope.data(),
-                          losses.data()};
+  const ScoredPositives given{static_cast<std::int64_t>(positives),
+                              static_cast<std::int64_t>(scores.shape(1)),
+                              own,
+                              positive.data(),
+                              scores.data(),
+                              weight ? weight->data() : nullptr,
+                              positive_slope.data(),
+                              losses.data()};
   const nb::gil_scoped_release release;
   if (on_cuda(scores)) return cuda::loss_from_scores(spec, given, {stream});
   cpu::loss_from_scores(spec, given);

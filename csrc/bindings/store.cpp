@@ -120,17 +120,19 @@ void bind(nb::module_& module) {
   nb::class_<CachedRows, StepRows>(module, "CachedRows", "Rows of one rank on the CPU, cached and flushed as on a GPU.")
       .def(nb::init<HostTable&, EngineClient&>(), "table"_a, "client"_a, nb::keep_alive<1, 2>(),
            nb::keep_alive<1, 3>());
-  nb::class_<StochasticRoundedRows, StepRows>(module, "StochasticRoundedRows",
-                                    "Rows in half precision, as steps on the CPU compute with them: in floats, rounded "
-                                    "at "
-                                    "random where a step ends.")
-      .def("__init__",
-           [](StochasticRoundedRows* self, StepRows& beneath, std::uint64_t seed, std::uint32_t table,
-              const ColumnRanges& columns) {
-             new (self) StochasticRoundedRows(beneath, {seed, table, whole_columns(columns, beneath.layout().dim)});
-           },
-           "beneath"_a, "seed"_a, "table"_a, "columns"_a = ColumnRanges{}, nb::keep_alive<1, 2>(),
-           "columns: which of whole rows these are, at most two ranges (first, count); none for all.");
+  nb::class_<StochasticRoundedRows, StepRows>(
+      module, "StochasticRoundedRows",
+      "Rows in half precision, as steps on the CPU compute with them: in floats, rounded "
+      "at "
+      "random where a step ends.")
+      .def(
+          "__init__",
+          [](StochasticRoundedRows* self, StepRows& beneath, std::uint64_t seed, std::uint32_t table,
+             const ColumnRanges& columns) {
+            new (self) StochasticRoundedRows(beneath, {seed, table, whole_columns(columns, beneath.layout().dim)});
+          },
+          "beneath"_a, "seed"_a, "table"_a, "columns"_a = ColumnRanges{}, nb::keep_alive<1, 2>(),
+          "columns: which of whole rows these are, at most two ranges (first, count); none for all.");
 }
 
 }  // namespace frugal::bindings::store

@@ -8,7 +8,7 @@ from dglke_frugal._native import (
     RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_stage_evicted, segment_sums, write_back_evicted,
 )
 from dglke_frugal.store.device.plan_kernels import (FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE,
-                                                     WRITE_BACK, as_bytes, update_tables)
+                                                    WRITE_BACK, as_bytes, update_tables)
 
 DIMS = [1, 7, 50, 127, 400, 1000]
 ROWS, SLOTS = 600, 250
@@ -225,7 +225,7 @@ def test_offsets_go_beyond_32_bits(machine):
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
     update_tables([(addressed, machine.put(np.array([TO_CACHE, TO_HOST_ROW], np.uint8)),
                     machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing])], LEARNING_RATE,
-                    machine.stream)
+                  machine.stream)
     np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
     np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
 

@@ -159,14 +159,12 @@ void expand(const RowExpansion& expansion, float* out, const Launch& launch) {
   const int lanes = lanes_for_words(elements);
   const unsigned blocks = blocks_for(expansion.count, lanes, kAllBlocks);
   if (words)
-    expand_to_ids_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(expansion,
-                                                                     reinterpret_cast<const Word*>(expansion.records),
-                                                              expansion.stride / 4, elements,
-                                                              reinterpret_cast<Word*>(out), lanes);
+    expand_to_ids_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(
+        expansion, reinterpret_cast<const Word*>(expansion.records), expansion.stride / 4, elements,
+        reinterpret_cast<Word*>(out), lanes);
   else
     expand_to_ids_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(expansion, expansion.records, expansion.stride,
-                                                                     elements, out,
-                                                              lanes);
+                                                                     elements, out, lanes);
   cuda_check(cudaGetLastError(), "launching the rows of " + std::to_string(expansion.count) + " ids");
 }
 

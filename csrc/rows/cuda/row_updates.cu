@@ -519,7 +519,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   const Occurrences occurrences(at.table->gradients, at.row);
   if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
     update_row_alone<kHalfPrecision>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
-                              reinterpret_cast<std::uint16_t*>(noise[warp]));
+                                     reinterpret_cast<std::uint16_t*>(noise[warp]));
 }
 
 __global__ void __launch_bounds__(kThreads)

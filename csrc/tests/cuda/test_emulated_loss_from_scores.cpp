@@ -45,12 +45,12 @@ TEST(EmulatedLossFromScores, HaveTheHostsBits) {
         const auto compute_loss = [&](auto compute, auto add) {
           Losses lost{scores, Floats(positives, NAN), Floats(2 * positives, NAN), std::vector<double>(4)};
           compute(loss, ScoredPositives{positives, columns, own, positive.data(), lost.scores.data(),
-                                    own == 1 ? nullptr : weight.data(), lost.slope.data(), lost.losses.data()});
+                                        own == 1 ? nullptr : weight.data(), lost.slope.data(), lost.losses.data()});
           add(loss, lost.losses, scores, lost.sums.data());
           return lost;
         };
         const Losses found = compute_loss([](const auto&... x) { cuda::loss_from_scores(x..., {}); },
-                                [](const auto&... x) { cuda::add_losses(x..., {}); });
+                                          [](const auto&... x) { cuda::add_losses(x..., {}); });
         const Losses expected =
             compute_loss([](const auto&... x) { cpu::loss_from_scores(x...); },
                          [](const auto&... x) { cpu::add_losses(x...); });

@@ -65,7 +65,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
 def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
     _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
-                                                     if name not in OWN_FLAGS}})
+                                                   if name not in OWN_FLAGS}})
     if config.device.num_proc not in (1, group.machines):
         raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
                          "start as many, since a run goes on with the number that it began with, or leave --num_proc out")

@@ -64,7 +64,7 @@ class GradientPass:
         scores, own = scores.flatten(0, 1), form.positives // form.chunks if self._degree_negatives else 0
         slopes = StepSlopes(torch.empty_like(positive), scores, positive.new_empty(form.positives, 2))
         _native.loss_from_scores(self._loss, positive, scores, weight, own, slopes.positive, slopes.losses,
-                            self._device.stream)
+                                 self._device.stream)
         return slopes
 
     def _collect(self, form: BatchForm, fixed, relation, corrupted, of_candidates, **projections) -> EdgeRows:

@@ -10,7 +10,7 @@ from training.full_softmax.softmax_case import EPSILON, RATE, Case
 
 from dglke_frugal.store.device.device import HostDevice
 from dglke_frugal.training.full_softmax import (adagrad_kernels, flash_kernels, flash_shape, flash_softmax,
-                                                 rounded_products, table_softmax)
+                                                rounded_products, table_softmax)
 from dglke_frugal.training.full_softmax.table_update import TableShape
 
 MATMUL = "tf32"

@@ -6,7 +6,7 @@ import pytest
 import torch
 from devices import STREAMS, FailingDevice, QueuedDevice, make_device
 from training.parallel.thread_ranks import (STEPS, ThreadRanks, assert_same, run_oracle, samplers, step_config,
-                                trained_by_threads)
+                                            trained_by_threads)
 
 from dglke_frugal.store.rows.replicated_rows import FactorRows
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
