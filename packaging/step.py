@@ -29,7 +29,7 @@ def run(text, log, command):
             if found:
                 progress[0] = " [{}/{}]".format(*found.groups())
 
-    def log(end):
+    def show(end):
         seconds = "{:.0f} s".format(time.monotonic() - begin)
         print("\r{} ...{} {}".format(text, progress[0], seconds), end=end, flush=True)
 
@@ -43,11 +43,11 @@ def run(text, log, command):
         while reader.is_alive():
             reader.join(1.0)
             if is_terminal and reader.is_alive():
-                log("")
+                show("")
         code = process.wait()
     progress[0] = ""
     if is_terminal:
-        log("\033[K\n")  # without what a longer line has left
+        show("\033[K\n")  # without what a longer line has left
     else:
         print(" {:.0f} s".format(time.monotonic() - begin), flush=True)
     if code != 0:
