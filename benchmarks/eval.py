@@ -21,7 +21,7 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.data import load_graph
-from dglke_frugal.ranking import SIDES, EmbeddingModel, KnownTriples, Metrics, Protocol, evaluate
+from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Metrics, Protocol, evaluate
 from dglke_frugal.inference.tables import read_config, read_model
 
 from . import result_file
@@ -103,7 +103,7 @@ def run_vanilla(model, options, every):
 
 
 def compare_ranks(model, graph, vanilla_ranks, every):
-    """Our metrics by the rule of the release (see ranking/release_rule.py) beside its own, on the same triples."""
+    """Our metrics by the rule of the release (see evaluation/release_rule.py) beside its own, on the same triples."""
     triples = tuple(column[::every] for column in graph.test)
     known = KnownTriples([tuple(split) for split in graph.splits.values()])
     same_rule = evaluate(model, triples, known, Protocol(known="penalized"))

@@ -8,8 +8,8 @@ from typing import Dict
 
 import numpy as np
 
-from dglke_frugal.ranking import SIDES, EmbeddingModel, Evaluation, KnownTriples, evaluate
-from dglke_frugal.ranking.device import on_device, torch_device
+from dglke_frugal.evaluation import SIDES, EmbeddingModel, Evaluation, KnownTriples, evaluate
+from dglke_frugal.evaluation.device import on_device, torch_device
 from dglke_frugal.models import TorchModel, find_model, model_names
 
 OWN = f"{__name__}:Distance"

@@ -15,7 +15,7 @@ divergence models models.device
 score_rule flag_values option options removed_flags
 optim store.device store.rows store embedding
 data arguments data.given_triples presets
-ranking vanilla
+evaluation vanilla
 training.log training.tables training.processes training.batches training.step training.full_softmax training.checkpoint
 report.run_log inference
 training.plan resolve training.run training.parallel training.machines training
@@ -25,8 +25,8 @@ cli python_training __main__ __init__ cli.stub
 """.split()
 
 # Likewise folders and files of csrc. Its tests may include anything.
-CSRC_LAYERS = ("base", "table", "engine", "cache", "rows", "comm", "store", "machines", "sampler", "data", "models", "ranking", "step",
-               "full_softmax", "no_cuda.cpp", "bindings", "headers.cpp", "tests", "stress")
+CSRC_LAYERS = ("base", "table", "engine", "cache", "rows", "comm", "store", "machines", "sampler", "data", "models", "ranking",
+               "step", "full_softmax", "no_cuda.cpp", "bindings", "headers.cpp", "tests")
 
 
 def modules() -> dict:

@@ -78,9 +78,9 @@ def _table_and_names(options, own):
 def _search(options, own):
     import numpy as np
 
+    from ..evaluation.device import torch_device
     from ..inference.lists import TABLE, read_list, write_table
     from ..inference.similarity import most_similar
-    from ..ranking.device import torch_device
 
     check_output(options.output, TABLE)
     table, names = _table_and_names(options, own)

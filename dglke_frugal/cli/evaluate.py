@@ -126,9 +126,9 @@ def main(argv):
         check_output(own.json, rb'\{\s*"metrics"')
     from .. import _native
     from ..data import load_graph
+    from ..evaluation.device import on_device
     from ..inference.tables import read_model
     from ..options import check_dataset
-    from ..ranking.device import on_device
     from ..training.processes.available_threads import check_threads
 
     settings = _settings(given)
@@ -212,7 +212,7 @@ def _check_data(graph, folder):
 
 
 def _run_ogb(model, graph, own):
-    from ..ranking import ogb
+    from ..evaluation import ogb
 
     arrays = graph.candidates
     if "head_neg" in arrays.get("test", {}):
@@ -230,7 +230,7 @@ def _run_ogb(model, graph, own):
 
 
 def _run(model, graph, own, given, warm):
-    from ..ranking import KnownTriples, Protocol, evaluate, share_of
+    from ..evaluation import KnownTriples, Protocol, evaluate, share_of
     from ..training.log.messages import held_out_facts, held_out_lines
 
     protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
@@ -258,8 +258,8 @@ def _run(model, graph, own, given, warm):
 
 def _report(evaluation, begin, graph, own, facts):
     """Print the metrics as DGL-KE does, and write them as JSON with what else must be known to compare them."""
-    from ..ranking.breakdown import by_relation, table_text
-    from ..ranking.metrics import process_lines
+    from ..evaluation.breakdown import by_relation, table_text
+    from ..evaluation.metrics import process_lines
 
     metrics = evaluation.metrics()
     seconds = time.perf_counter() - begin

@@ -69,10 +69,10 @@ def main(argv):
 def _predict(options, own):
     import numpy as np
 
+    from ..evaluation.device import on_device
     from ..inference.completion import best_triples
     from ..inference.lists import TABLE, read_list, write_table
     from ..inference.run import Run
-    from ..ranking.device import on_device
 
     check_output(options.output, TABLE)
     run = Run.load(options.model_path, options.entity_mfile, options.rel_mfile)

@@ -9,11 +9,11 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError, shown
-from ..ranking import KnownTriples
-from ..ranking.best_rows import Found, best_rows
-from ..ranking.known_triples import KnownAnswers, Lists
-from ..ranking.model import HEAD, TAIL, EmbeddingModel, take_rows
-from ..ranking.ranking import CandidateTable
+from ..evaluation import KnownTriples
+from ..evaluation.best_rows import Found, best_rows
+from ..evaluation.known_triples import KnownAnswers, Lists
+from ..evaluation.model import HEAD, TAIL, EmbeddingModel, take_rows
+from ..evaluation.ranking import CandidateTable
 from .index import make_table, refuse_faiss
 from .known import KnownOfPairs, are_known, best_unknown
 
@@ -35,7 +35,7 @@ class ScoredTriples:
 def triple_keys(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
     """Exact keys (n,) float64 of triples given by ids (n,) each; `model.scores` makes scores of them."""
     if model.is_custom:
-        from ..ranking.custom_model import scores_of_triples  # here, because it takes torch's import time
+        from ..evaluation.custom_model import scores_of_triples  # here, because it takes torch's import time
 
         return scores_of_triples(model, heads, relations, tails)
     keys = np.empty(len(heads), np.float64)

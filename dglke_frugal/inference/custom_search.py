@@ -7,9 +7,9 @@ from typing import Callable
 import numpy as np
 import torch
 
-from ..ranking.best_rows import Found
-from ..ranking.custom_model import scorer_of, scores_of_entities
-from ..ranking.model import EmbeddingModel, take_rows
+from ..evaluation.best_rows import Found
+from ..evaluation.model import EmbeddingModel, take_rows
+from ..evaluation.custom_model import scorer_of, scores_of_entities
 
 _QUERIES = 32
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arguments import is_single
 from ..errors import InputError
+from ..evaluation.model import take_rows
 from ..frames import data_frame
-from ..ranking.model import take_rows
 
 if TYPE_CHECKING:
     from pandas import DataFrame

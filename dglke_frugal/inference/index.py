@@ -9,9 +9,9 @@ import numpy as np
 from .._native import Operation
 from ..divergence import check_rows
 from ..errors import InputError
+from ..evaluation.device import place
+from ..evaluation.ranking import CandidateTable
 from ..extras import install_command
-from ..ranking.device import place
-from ..ranking.ranking import CandidateTable
 
 if TYPE_CHECKING:
     import torch

@@ -10,9 +10,9 @@ import numpy as np
 from ..data import KnowledgeGraph, load_graph
 from ..data.fingerprint import Fingerprint
 from ..errors import InputError
-from ..ranking import KnownTriples
-from ..ranking.best_rows import Found
-from ..ranking.known_triples import KnownAnswers, Lists
+from ..evaluation import KnownTriples
+from ..evaluation.best_rows import Found
+from ..evaluation.known_triples import KnownAnswers, Lists
 
 _LOOKED_UP_TOGETHER = 1 << 22
 

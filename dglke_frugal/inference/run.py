@@ -15,10 +15,10 @@ from ..arguments import integer, one_of, path, read_ids, read_together, read_tri
 from ..data.graph import KnowledgeGraph, Names
 from ..data.layouts import SPLITS
 from ..errors import InputError
+from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
+from ..evaluation.device import on_device
+from ..evaluation.model import HEAD, TAIL, EmbeddingModel
 from ..frames import data_frame
-from ..ranking import Evaluation, KnownTriples, Protocol, evaluate
-from ..ranking.device import on_device
-from ..ranking.model import HEAD, TAIL, EmbeddingModel
 from ..score_rule import two_formulas_line
 from ..training.checkpoint.run_folder import read_result
 from .answers import AnswerLists, Answers, Column, TripleAnswers

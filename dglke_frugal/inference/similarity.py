@@ -10,8 +10,8 @@ from .. import _native
 from .._native import Operation
 from ..divergence import check_rows, check_scores
 from ..errors import InputError
-from ..ranking.best_rows import Found, best_rows
-from ..ranking.model import take_rows
+from ..evaluation.best_rows import Found, best_rows
+from ..evaluation.model import take_rows
 from .completion import check_count, check_range
 from .index import make_table, refuse_faiss
 
@@ -159,7 +159,7 @@ class SimilaritySearch:
             return found.query, found.row
         import torch
 
-        from ..ranking.device_ranking import most_overlapping
+        from ..evaluation.device_ranking import most_overlapping
 
         check_rows(vectors, "the left embeddings")
         return most_overlapping(vectors, self._rows, k, self._device or torch.device("cpu"))

@@ -14,10 +14,10 @@ from ..data import ogb
 from ..data.fingerprint import file_checksum
 from ..divergence import checked_blocks
 from ..errors import InputError, shown
+from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_custom, model_names
 from ..options import LARGEST
-from ..ranking.model import EmbeddingModel
 from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_dglke_run
 

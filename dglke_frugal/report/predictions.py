@@ -7,8 +7,8 @@ from typing import List, Set
 import numpy as np
 
 from ..data import KnowledgeGraph
+from ..evaluation import EmbeddingModel
 from ..inference.completion import best_triples
-from ..ranking import EmbeddingModel
 from .charts import short_label
 from .html import section, table
 from .trained import Trained

@@ -4,7 +4,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..ranking.relation_categories import CATEGORIES, relation_categories
+from ..evaluation.relation_categories import CATEGORIES, relation_categories
 from .charts import short_label
 from .html import cell, section, table
 from .run_log import EVALUATION_FILE, RunLog

@@ -27,7 +27,7 @@ class RunLog:
         curves: (step, value) pairs in order of the step, by the names that training/log/report.py gives.
         result: result.json; empty if the run is not finished.
         began: seconds since 1970 at which it was started first; None if it did not say.
-        by_relation: rows of ranking/breakdown.py as dictionaries; empty if there is no evaluation.json with them.
+        by_relation: rows of evaluation/breakdown.py as dictionaries; empty if there is no evaluation.json with them.
     """
 
     folder: Path

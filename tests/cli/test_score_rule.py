@@ -11,7 +11,7 @@ from dglke_frugal import vanilla
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.predict import main as predict
 from dglke_frugal.cli.train import configuration, main
-from dglke_frugal.ranking import EmbeddingModel
+from dglke_frugal.evaluation import EmbeddingModel
 from dglke_frugal.inference.tables import read_config
 
 TRIPLES = "".join(f"{h}\tr{(h + t) % 2}\t{t}\n" for h in range(9) for t in range(9) if (h * t + h) % 4 == 1)

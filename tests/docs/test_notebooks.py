@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ranking.random_models import random_model
+from evaluation.random_models import random_model
 
 from inference.make_run import write_run
 

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from ranking.random_models import random_model
+from evaluation.random_models import random_model
 from inference.make_run import write_run
 
 from dglke_frugal.errors import InputError

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from ranking.random_models import BY_RULE, random_model
-from ranking.ranking_oracle import better_and_equal
+from evaluation.random_models import BY_RULE, random_model
+from evaluation.ranking_oracle import better_and_equal
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import SIDES, KnownTriples, evaluate
+from dglke_frugal.evaluation import SIDES, KnownTriples, evaluate
 
 FORMS = (np.array, np.asfortranarray, list, iter, lambda rows: torch.tensor(np.array(rows)),
          lambda rows: list(map(list, rows)), lambda rows: tuple(np.array(rows).T),

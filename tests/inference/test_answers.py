@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from ranking.random_models import random_model, random_triples
+from evaluation.random_models import random_model, random_triples
 
 import dglke_frugal
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import Protocol
+from dglke_frugal.evaluation import Protocol
 from dglke_frugal.inference import similarity
 from dglke_frugal.inference.similarity import MEASURES
 from inference.make_run import write_run

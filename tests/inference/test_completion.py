@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from ranking.random_models import NAMES, random_model
-from ranking.ranking_oracle import score
+from evaluation.random_models import NAMES, random_model
+from evaluation.ranking_oracle import score
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import EmbeddingModel
+from dglke_frugal.evaluation import EmbeddingModel
 from dglke_frugal.inference.completion import best_triples, triple_keys
 
 HEADS, RELATIONS, TAILS = np.array([5, 0, 60, 7]), np.array([4, 1, 2]), np.arange(0, 61, 3)

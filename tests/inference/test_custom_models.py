@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model
+from evaluation.random_models import random_model
 
 import dglke_frugal
 from dglke_frugal.cli import predict
 from dglke_frugal.inference.completion import EXEC_MODES, best_triples
-from dglke_frugal.ranking import EmbeddingModel, KnownTriples
+from dglke_frugal.evaluation import EmbeddingModel, KnownTriples
 from inference.make_run import write_run
 
 MODULE = """

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from ranking.random_models import NAMES, random_model
+from evaluation.random_models import NAMES, random_model
 
-from dglke_frugal.ranking import EmbeddingModel
+from dglke_frugal.evaluation import EmbeddingModel
 from dglke_frugal.inference.completion import best_entities, best_triples
 
 

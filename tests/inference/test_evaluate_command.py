@@ -7,10 +7,10 @@ import sys
 
 import pytest
 from inference.make_run import udd_flags, write_run
-from ranking.random_models import random_model, random_triples
+from evaluation.random_models import random_model, random_triples
 
 from dglke_frugal.cli import evaluate as command
-from dglke_frugal.ranking import KnownTriples, evaluate
+from dglke_frugal.evaluation import KnownTriples, evaluate
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ import json
 import numpy as np
 import pytest
 import torch
-from ranking.random_models import NAMES, random_model, random_triples
-from ranking.ranking_oracle import score
+from evaluation.random_models import NAMES, random_model, random_triples
+from evaluation.ranking_oracle import score
 
 import dglke_frugal
 from dglke_frugal.cli import predict
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.fingerprint import Fingerprint
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import KnownTriples
+from dglke_frugal.evaluation import KnownTriples
 from dglke_frugal.inference import known as known_module
 from dglke_frugal.inference.completion import EXEC_MODES, best_triples
 from inference.make_run import write_run

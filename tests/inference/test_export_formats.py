@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model
+from evaluation.random_models import random_model
 
 import dglke_frugal
 from dglke_frugal.cli import export as command

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model, random_triples
+from evaluation.random_models import random_model, random_triples
 
 import dglke_frugal
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import HEAD, TAIL, Protocol
+from dglke_frugal.evaluation import HEAD, TAIL, Protocol
 from dglke_frugal.inference.answers import ScoredTriple
 from inference.make_run import write_run
 
@@ -66,7 +66,7 @@ def test_amri_is_that_of_its_paper(run, known):
             expected.append((len(compete) + 1) / 2)
         ranks += [evaluation.ranks(HEAD)[len(ranks) // 2], evaluation.ranks(TAIL)[len(ranks) // 2]]
     assert evaluation["AMRI"] == pytest.approx(1 - (np.mean(ranks) - 1) / (np.mean(expected) - 1), rel=1e-12)
-    sampled = run.evaluate("test", protocol=Protocol(known="kept", sampling=dglke_frugal.ranking.Sampling(10, 4)))
+    sampled = run.evaluate("test", protocol=Protocol(known="kept", sampling=dglke_frugal.evaluation.Sampling(10, 4)))
     assert sampled["AMRI"] == pytest.approx(1 - (sampled["MR"] - 1) / 5)
 
 

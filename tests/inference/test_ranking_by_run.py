@@ -8,13 +8,13 @@ import sys
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model, random_triples
-from ranking.ranking_oracle import score
+from evaluation.random_models import random_model, random_triples
+from evaluation.ranking_oracle import score
 
 import dglke_frugal
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import HEAD, TAIL, KnownTriples, Metrics, Protocol, Sampling, evaluate, share_of
-from dglke_frugal.ranking.ogb import evaluate_link
+from dglke_frugal.evaluation import HEAD, TAIL, KnownTriples, Metrics, Protocol, Sampling, evaluate, share_of
+from dglke_frugal.evaluation.ogb import evaluate_link
 from inference.make_run import write_run
 
 

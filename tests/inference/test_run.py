@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model, random_triples
-from ranking.ranking_oracle import score
+from evaluation.random_models import random_model, random_triples
+from evaluation.ranking_oracle import score
 
 import dglke_frugal
 from dglke_frugal import _native
 from dglke_frugal.cli import export
 from dglke_frugal.data.graph import Names
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import KnownTriples, Protocol
+from dglke_frugal.evaluation import KnownTriples, Protocol
 from dglke_frugal.inference.answers import AnswerLists, Answers, Scored
 from dglke_frugal.inference.name_maps import with_inverses
 from inference.make_run import write_run

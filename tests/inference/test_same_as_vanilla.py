@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model, random_triples
+from evaluation.random_models import random_model, random_triples
 
 from dglke_frugal.cli import emb_sim, evaluate, predict
 from inference.make_run import udd_flags, write_run

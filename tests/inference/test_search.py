@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from devices import CUDA
-from ranking.random_models import random_model
+from evaluation.random_models import random_model
 
 from dglke_frugal.cli import emb_sim, predict
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import device_ranking
+from dglke_frugal.evaluation import device_ranking
 from dglke_frugal.extras import install_command
 from dglke_frugal.inference.completion import best_triples
 from dglke_frugal.inference.similarity import MEASURES, most_similar

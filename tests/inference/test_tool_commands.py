@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model
-from ranking.ranking_oracle import score
+from evaluation.random_models import random_model
+from evaluation.ranking_oracle import score
 
 from dglke_frugal.cli import emb_sim, predict
 from inference.make_run import write_run

@@ -16,7 +16,7 @@ from dglke_frugal import optim
 from dglke_frugal.cli.stub import stub
 from dglke_frugal.data import graph
 from dglke_frugal.embedding import Embedding, EmbeddingBag
-from dglke_frugal.ranking import metrics, protocol
+from dglke_frugal.evaluation import metrics, protocol
 from dglke_frugal.inference import answers, embeddings
 from dglke_frugal.inference.run import Run
 from dglke_frugal.models import TorchModel
@@ -24,7 +24,7 @@ from dglke_frugal.models import TorchModel
 RESULTS = (Run, answers.Answers, answers.AnswerLists, answers.TripleAnswers, embeddings.Embeddings, protocol.Evaluation,
            metrics.Metrics, graph.Names)
 CLASSES = (*RESULTS, Embedding, EmbeddingBag, TorchModel, optim.SGD, optim.Adagrad, optim.RowwiseAdagrad)
-PACKAGES = ("dglke_frugal.data", "dglke_frugal.ranking", "dglke_frugal.models")
+PACKAGES = ("dglke_frugal.data", "dglke_frugal.evaluation", "dglke_frugal.models")
 # Tools of the package itself, which users have other ways for.
 OF_THE_PACKAGE = {"Evaluation.candidate_counts", "Names.ids_of", "Names.told_apart_by_white_space", "Names.packed",
                   "KnownTriples.heads", "KnownTriples.tails", "KnownTriples.check_ids"}
@@ -80,7 +80,7 @@ def run_code():
                      if block.language == "python" and not block.not_run)
 
 
-WITH_EXAMPLES = ("train", "load", *dglke_frugal.data.__all__, *dglke_frugal.ranking.__all__,
+WITH_EXAMPLES = ("train", "load", *dglke_frugal.data.__all__, *dglke_frugal.evaluation.__all__,
                  *(owner.__name__ for owner in RESULTS))
 
 

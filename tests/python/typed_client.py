@@ -10,8 +10,8 @@ from typing_extensions import assert_type
 
 import dglke_frugal
 from dglke_frugal.data import KnowledgeGraph, Names, Triples, load_graph
-from dglke_frugal.ranking import (EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate,
-                                   share_of)
+from dglke_frugal.evaluation import (EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate,
+                                      share_of)
 from dglke_frugal.inference.answers import AnswerLists, Answers, Scored, TripleAnswers
 from dglke_frugal.inference.embeddings import Embeddings
 from dglke_frugal.inference.run import Run

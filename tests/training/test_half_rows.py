@@ -12,7 +12,7 @@ from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.main import main
 from dglke_frugal.options import TrainConfig
-from dglke_frugal.ranking import EmbeddingModel, Protocol, Sampling, evaluate
+from dglke_frugal.evaluation import EmbeddingModel, Protocol, Sampling, evaluate
 from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings
 from dglke_frugal.training.train import train
 

@@ -6,7 +6,7 @@ from devices import CUDA
 
 import dglke_frugal
 from dglke_frugal.data import load_graph
-from dglke_frugal.ranking import KnownTriples, evaluate
+from dglke_frugal.evaluation import KnownTriples, evaluate
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])

@@ -1,6 +1,6 @@
 """Reciprocal relations: twice the rows, tails alone are corrupted, and every reader knows which row is an inverse.
 
-That ranks are those of plain numpy: tests/ranking/test_numpy_ranker.py; of several ranks: tests/training/parallel.
+That ranks are those of plain numpy: tests/evaluation/test_numpy_ranker.py; of several ranks: tests/training/parallel.
 """
 
 import json
@@ -15,7 +15,7 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.main import main
 from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import EmbeddingModel
+from dglke_frugal.evaluation import EmbeddingModel
 from dglke_frugal.training.train import train
 
 FLAGS = ["--reciprocal", "--model_name", "ComplEx", "--gamma", 20, "--hidden_dim", 16, "-adv"]

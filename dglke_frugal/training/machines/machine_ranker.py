@@ -8,9 +8,9 @@ from typing import Dict
 import numpy as np
 
 from ... import _native
-from ...ranking import SIDES, EmbeddingModel, Evaluation, evaluate
-from ...ranking.known_triples import Lists
-from ...ranking.ranking import Comparison, Share
+from ...evaluation import SIDES, EmbeddingModel, Evaluation, evaluate
+from ...evaluation.known_triples import Lists
+from ...evaluation.ranking import Comparison, Share
 from ...store import EmbeddingStore
 from ..run.ranker import Ranker
 from .group import Machines

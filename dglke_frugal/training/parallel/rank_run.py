@@ -17,9 +17,9 @@ import numpy as np
 from ..._native import EngineError
 from ...data import KnowledgeGraph
 from ...errors import first_line, shortage
+from ...evaluation import SIDES, Evaluation
+from ...evaluation.ranking import Comparison
 from ...options import TrainConfig
-from ...ranking import SIDES, Evaluation
-from ...ranking.ranking import Comparison
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
 from ..log.tracker import MakeTracker, Trackers
 from ..processes.process_group import Worker, Rank0, ProcessGroup, RankError

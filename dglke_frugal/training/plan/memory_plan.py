@@ -8,9 +8,9 @@ from typing import Dict, Optional, Tuple
 
 from ... import _native, available_memory
 from ...errors import InputError
+from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...models import Model, RowDims, TorchModel, find_model
 from ...options import TrainConfig, state_floats
-from ...ranking.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...store.row_bytes import FLOAT, row_bytes
 from ..checkpoint.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
@@ -258,7 +258,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
 
 def _ranking_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> int:
     """Of one process: known triples sorted by query, queries, and where candidates are sampled the lists of a random
-    stream twice, as they are drawn and as they are used, and their rows (ranking/candidates.py)."""
+    stream twice, as they are drawn and as they are used, and their rows (evaluation/candidates.py)."""
     queries = min(graph.ranked, RANKED_TOGETHER)
     sampled = max(0, config.evaluation.neg_sample_size_eval)
     sampled = 0 if sampled >= graph.entities else sampled  # which are then all entities

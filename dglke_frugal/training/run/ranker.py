@@ -8,11 +8,11 @@ import numpy as np
 
 from ...data import KnowledgeGraph, Triples
 from ...divergence import check_rows, longest_row
+from ...evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, evaluate, share_of
+from ...evaluation.chance import LOOKED_AT, Chance, candidate_counts, chance
+from ...evaluation.device import on_device
+from ...evaluation.metrics import process_lines
 from ...options import TrainConfig
-from ...ranking import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, evaluate, share_of
-from ...ranking.chance import LOOKED_AT, Chance, candidate_counts, chance
-from ...ranking.device import on_device
-from ...ranking.metrics import process_lines
 from ...store.rows.half_embeddings import HalfEmbeddings
 from ..tables.tables import Tables
 
@@ -57,7 +57,7 @@ class Ranker:
         for name, array in others.items():
             check_rows(array, name)
         if self._config.model.is_custom:
-            from ...ranking.custom_model import scores_of_triples  # here, because it takes torch's import time
+            from ...evaluation.custom_model import scores_of_triples  # here, because it takes torch's import time
 
             some = (column[:_PROBED] for column in tuple(self._graph.train)[:3])
             scores_of_triples(self._model(embeddings, reciprocal=False), *some)

@@ -19,9 +19,9 @@ from ...data.fingerprint import Fingerprint
 from ...data.name_maps import keep_name_maps
 from ...divergence import Diverged, check_loss
 from ...errors import DeviceLost, InputError, first_line, shortage
+from ...evaluation import Metrics
 from ...files import replace_together
 from ...options import TrainConfig
-from ...ranking import Metrics
 from ...saved_tables import SavedTables
 from ..batches.edge_partition import negative_owners
 from ..batches.sampler import Sampler, SamplerConfig

@@ -12,7 +12,7 @@ from training.conftest import Runs
 
 from dglke_frugal.cli.evaluate import main as evaluate_command
 from dglke_frugal.data import KnowledgeGraph, Triples
-from dglke_frugal.ranking import EmbeddingModel, Protocol, evaluate, ranking
+from dglke_frugal.evaluation import EmbeddingModel, Protocol, evaluate, ranking
 from dglke_frugal.training.log import messages
 from dglke_frugal.training.log.messages import graph_facts, short, time_left
 
@@ -173,13 +173,13 @@ class Bar:
 
 @pytest.mark.parametrize("model_name", ["DistMult", "TransR"])
 def test_ranking_shows_how_far_it_is(monkeypatch, model_name):
-    from ranking.random_models import random_model, random_triples
+    from evaluation.random_models import random_model, random_triples
 
     model = random_model(model_name)
     triples = random_triples(model, 300)
     expected = evaluate(model, triples, None, Protocol(known="kept"), show=False).metrics()
     bar = Bar()
-    monkeypatch.setattr("dglke_frugal.ranking.protocol.progress", bar)
+    monkeypatch.setattr("dglke_frugal.evaluation.protocol.progress", bar)
     monkeypatch.setattr(ranking, "_BLOCK_PRODUCTS", 1)
     rows = len(triples[0])
     many = tuple(np.tile(column, 9) for column in triples)
@@ -196,7 +196,7 @@ def test_custom_models_show_it_too(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     table = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     bar = Bar()
-    monkeypatch.setattr("dglke_frugal.ranking.protocol.progress", bar)
+    monkeypatch.setattr("dglke_frugal.evaluation.protocol.progress", bar)
     ids = np.arange(50)
     evaluate(EmbeddingModel("shown_models:Dot", 1.0, 4, table, table), (ids, ids, ids), None, Protocol(known="kept"))
     assert bar.totals == [100] and sum(bar.told) == 100

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model, random_triples
-from ranking.ranking_oracle import score
+from evaluation.random_models import random_model, random_triples
+from evaluation.ranking_oracle import score
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking.ogb import evaluate_challenge, evaluate_link, predict_tails, predicted_mrr
+from dglke_frugal.evaluation.ogb import evaluate_challenge, evaluate_link, predict_tails, predicted_mrr
 
 
 @pytest.fixture

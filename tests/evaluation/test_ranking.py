@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking.random_models import BY_RULE, NAMES, random_model, random_triples
-from ranking.ranking_oracle import better_and_equal, score
+from evaluation.random_models import BY_RULE, NAMES, random_model, random_triples
+from evaluation.ranking_oracle import better_and_equal, score
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import SIDES, EmbeddingModel, KnownTriples, Protocol, evaluate
+from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, evaluate
 from dglke_frugal.score_rule import SCORE_RULES
 
 

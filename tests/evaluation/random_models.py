@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dglke_frugal.ranking import EmbeddingModel
+from dglke_frugal.evaluation import EmbeddingModel
 
 NAMES = ("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dglke_frugal.ranking import KnownTriples
-from dglke_frugal.ranking.chance import candidate_counts, chance, random_mrr
+from dglke_frugal.evaluation import KnownTriples
+from dglke_frugal.evaluation.chance import candidate_counts, chance, random_mrr
 from training.conftest import runs, small  # noqa: F401 (fixtures)
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from ranking.random_models import NAMES, random_model, random_triples
-from ranking.ranking_oracle import better_and_equal
+from evaluation.random_models import NAMES, random_model, random_triples
+from evaluation.ranking_oracle import better_and_equal
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import SIDES, EmbeddingModel, KnownTriples, Protocol, Sampling, evaluate
-from dglke_frugal.ranking.candidates import draw, rank_against_given
+from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, Sampling, evaluate
+from dglke_frugal.evaluation.candidates import draw, rank_against_given
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,7 +33,7 @@ def test_counts_equal_the_oracles(name, group, by_degree, known):
 @pytest.mark.parametrize("name", ["TransE_l2", "ComplEx", "TransR"])
 def test_queries_with_more_known_answers_than_candidates(name, monkeypatch):
     """Half of all heads are known for one tail, which most of the test asks about, in blocks of few groups."""
-    monkeypatch.setattr("dglke_frugal.ranking.candidates.GATHERED_BYTES", 1 << 14)
+    monkeypatch.setattr("dglke_frugal.evaluation.candidates.GATHERED_BYTES", 1 << 14)
     model = random_model(name)
     entities = len(model.entity)
     hub = (np.arange(0, entities, 2), np.zeros(-(-entities // 2), int), np.ones(-(-entities // 2), int))

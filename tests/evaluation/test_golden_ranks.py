@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from golden_trace import TRACES, Trace
 
-from dglke_frugal.ranking import HEAD, TAIL, EmbeddingModel, KnownTriples, evaluate
+from dglke_frugal.evaluation import HEAD, TAIL, EmbeddingModel, KnownTriples, evaluate
 
 
 @pytest.fixture(scope="module")

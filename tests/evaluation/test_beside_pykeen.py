@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import dglke_frugal
-from dglke_frugal.ranking import Protocol
+from dglke_frugal.evaluation import Protocol
 
 PYKEEN = "PyKEEN is not installed (pip install '.[pykeen]')"
 NAMES = {"MRR": "inverse_harmonic_mean_rank", "MR": "arithmetic_mean_rank", "HITS@1": "hits_at_1",

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from ranking.random_models import NAMES, random_model, random_triples
+from evaluation.random_models import NAMES, random_model, random_triples
 
 from dglke_frugal.divergence import Diverged, check_rows, longest_row
-from dglke_frugal.ranking import EmbeddingModel, Protocol, Sampling, evaluate, ogb
+from dglke_frugal.evaluation import EmbeddingModel, Protocol, Sampling, evaluate, ogb
 from dglke_frugal.inference.completion import best_entities, best_triples, triple_keys
 from dglke_frugal.inference.similarity import MEASURES, most_similar
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from dglke_frugal.ranking import KnownTriples, Metrics
-from dglke_frugal.ranking.known_triples import Lists
-from dglke_frugal.ranking.metrics import process_lines
+from dglke_frugal.evaluation import KnownTriples, Metrics
+from dglke_frugal.evaluation.known_triples import Lists
+from dglke_frugal.evaluation.metrics import process_lines
 
 
 def test_metrics_of_given_ranks():

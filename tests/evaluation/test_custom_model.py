@@ -4,11 +4,11 @@ import sys
 
 import numpy as np
 import pytest
-from ranking.random_models import random_model, random_triples
+from evaluation.random_models import random_model, random_triples
 
 from dglke_frugal.divergence import Diverged
 from dglke_frugal.errors import InputError
-from dglke_frugal.ranking import SIDES, EmbeddingModel, KnownTriples, Protocol, Sampling, evaluate
+from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, Sampling, evaluate
 from dglke_frugal.inference.completion import triple_keys
 
 CODE = """

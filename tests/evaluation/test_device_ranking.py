@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from devices import CUDA
-from ranking.random_models import BY_RULE, random_model, random_triples
+from evaluation.random_models import BY_RULE, random_model, random_triples
 
-from dglke_frugal.ranking import SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate, custom_model
-from dglke_frugal.ranking import device as evaluation_device
-from dglke_frugal.ranking.best_rows import best_rows
-from dglke_frugal.ranking.device import upload
-from dglke_frugal.ranking.ranking import CandidateTable
+from dglke_frugal.evaluation import (SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate,
+                                      custom_model)
+from dglke_frugal.evaluation import device as evaluation_device
+from dglke_frugal.evaluation.best_rows import best_rows
+from dglke_frugal.evaluation.device import upload
+from dglke_frugal.evaluation.ranking import CandidateTable
 
 BLOCKS = [(1 << 15, 1 << 24), (150, 1 << 12), (411, 5000)]  # rows, keys in work
 

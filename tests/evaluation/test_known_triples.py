@@ -5,8 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from dglke_frugal.ranking import known_triples
-from dglke_frugal.ranking.known_triples import KnownTriples
+from dglke_frugal.evaluation import known_triples
+from dglke_frugal.evaluation.known_triples import KnownTriples
 
 
 @pytest.mark.parametrize("entities, relations, count", [(3, 1, 5), (40, 3, 2000), (30_000, 20, 40_000)])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dglke_frugal.ranking.relation_categories import relation_categories
+from dglke_frugal.evaluation.relation_categories import relation_categories
 
 IDS = st.integers(0, 6)
 

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 from devices import CUDA
-from ranking.numpy_ranker import SCORES, Run
+from evaluation.numpy_ranker import SCORES, Run
 
 import dglke_frugal
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.train import main as train
 from dglke_frugal.models import model_names
-from dglke_frugal.ranking import SIDES, KnownTriples
+from dglke_frugal.evaluation import SIDES, KnownTriples
 
 ENTITIES, RELATIONS = 150, 5
 FLAGS = ["--dataset", "toy", "--format", "udd_hrt", "--data_files", "entities.tsv", "relations.tsv", "train.txt",
