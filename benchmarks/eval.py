@@ -21,7 +21,7 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.data import load_graph
-from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Metrics, Protocol, evaluate
+from dglke_frugal.evaluation import SIDES, KnownTriples, Metrics, Protocol, evaluate
 from dglke_frugal.inference.tables import read_config, read_model
 
 from . import result_file

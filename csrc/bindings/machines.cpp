@@ -29,6 +29,16 @@ MachineBlock block_named(const std::string& name) {
                              name, "block");
 }
 
+// The block `name` from one machine to another, for which there are so many floats.
+template <class Table>
+MachineBlock block_of_size(const Table& table, const std::string& name, std::int64_t boundary, int from, int to,
+                           std::size_t floats) {
+  const MachineBlock block = block_named(name);
+  require(static_cast<std::int64_t>(floats) == table.block_floats(block, boundary, from, to),
+          "the block has another size");
+  return block;
+}
+
 // Keeps what a batch is announced with, in place of rows.
 class Announced final : public StepRows {
  public:
@@ -86,9 +96,7 @@ void bind_blocks(Class& bound) {
           "pack",
           [](const Table& table, const std::string& block, std::int64_t boundary, int from, int to,
              const Block& floats) {
-            const MachineBlock which = block_named(block);
-            require(static_cast<std::int64_t>(floats.size()) == table.block_floats(which, boundary, from, to),
-                    "the block has another size");
+            const MachineBlock which = block_of_size(table, block, boundary, from, to, floats.size());
             const nb::gil_scoped_release release;
             table.pack(which, boundary, to, floats.data());
           },
@@ -98,9 +106,7 @@ void bind_blocks(Class& bound) {
           "land",
           [](Table& table, const std::string& block, std::int64_t boundary, int from, int to,
              const ConstBlock& floats) {
-            const MachineBlock which = block_named(block);
-            require(static_cast<std::int64_t>(floats.size()) == table.block_floats(which, boundary, from, to),
-                    "the block has another size");
+            const MachineBlock which = block_of_size(table, block, boundary, from, to, floats.size());
             const nb::gil_scoped_release release;
             table.land(which, boundary, from, floats.data());
           },

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 from ..python_training import keywords
 
 _HEADER = '''\

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Callable
 
 import numpy as np
-import torch
 
 from ..evaluation.best_rows import Found
-from ..evaluation.model import EmbeddingModel, take_rows
+from ..evaluation.model import EmbeddingModel
 from ..evaluation.custom_model import scorer_of, scores_of_entities
 
 _QUERIES = 32

@@ -8,7 +8,7 @@ from typing import Dict
 import numpy as np
 
 from ... import _native
-from ...evaluation import SIDES, EmbeddingModel, Evaluation, evaluate
+from ...evaluation import SIDES, Evaluation, evaluate
 from ...evaluation.known_triples import Lists
 from ...evaluation.ranking import Comparison, Share
 from ...store import EmbeddingStore

@@ -33,8 +33,8 @@ def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[
     """As train, with the run that make_run(config, graph, folder) returns."""
     if not resume:
         return _carry_out(config, None, make_run)
-    if config.counts_epochs:
-        graph = load(config)
+    graph = load(config) if config.counts_epochs else None
+    if graph is not None:
         config = in_steps(config, len(graph.train), graph)
     if not is_being_replaced(resume) and is_finished(resume, config):
         return resume  # without a lock, which a folder that is only read has none of
@@ -42,7 +42,7 @@ def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[
         finish_replacing(resume)
         if not is_finished(resume, config):
             check_saves(config, resume)
-            _carry_out(config, resume, make_run)
+            _carry_out(config, resume, make_run, graph)
     return resume
 
 
@@ -53,7 +53,9 @@ def check_saves(config: TrainConfig, folder: Path) -> None:
                          "stand; leave it out, or start a new run from its rows with --init_from")
 
 
-def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
+               graph: Optional[KnowledgeGraph] = None) -> Path:
+    """graph: the run's, if it has been read."""
     began = time.perf_counter()
     if resume:
         check_flags(config, last_state(resume))
@@ -61,7 +63,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     _native.set_num_threads(threads)
     warm_start = open_warm_start(config, resume)
     with reading_lines() as read:
-        graph = load(config)
+        graph = load(config) if graph is None else graph
         read.append(graph)
     facts = graph_facts(graph)
     if config.run.seed is None:
