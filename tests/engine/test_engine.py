@@ -1,14 +1,16 @@
 """The engine through Python: a rank in numpy follows the plans, and the table equals a plain loop's to the bit."""
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_memory import nothing_left
+from shared_memory import FOLDER, names_of
 
 from dglke_frugal import _native
 from dglke_frugal._native import EngineError
@@ -319,11 +321,12 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
         "client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32));"
         "print('ready', flush=True); time.sleep(60)"
     )
-    with nothing_left(), small_engine(first_table(4, 3), ranks=2) as engine:
+    with small_engine(first_table(4, 3), ranks=2) as engine:
         client = engine.client(0)
         client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
         child = subprocess.Popen([sys.executable, "-c", child_code, engine.segment_path], stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"ready\n"
+        assert not names_of(child.pid)
         client.plan(0)
         client.wait_gate(0)
         client.publish(0)
@@ -332,6 +335,13 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
             client.drain()
         child.wait()
         child.stdout.close()
+
+
+def test_a_name_in_shared_memory_is_seen_while_it_would_be_left():
+    with tempfile.NamedTemporaryFile(dir=FOLDER, delete=False) as file:
+        assert file.name in names_of(os.getpid())
+        os.unlink(file.name)
+        assert file.name not in names_of(os.getpid())
 
 
 def test_a_killed_engine_process_stops_its_ranks():

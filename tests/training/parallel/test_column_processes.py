@@ -10,7 +10,7 @@ import pytest
 from training.parallel.columns_oracle import ColumnsOracle
 from training.parallel.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, workers, in_floats,
                             trained, wait_for)
-from shared_memory import nothing_left
+from shared_memory import names_of
 
 from dglke_frugal import _native
 from dglke_frugal.options import TrainConfig
@@ -198,10 +198,11 @@ def running(columns):
                                               "--log_interval", 20, *given)
         process = columns.start(arguments, suffering=suffering, first=first)
         wait_for(process, "[proc 1][Train](20/")
-        return process, folder, workers(process.pid)
+        others = workers(process.pid)
+        assert not names_of(process.pid, *others.values())
+        return process, folder, others
 
-    with nothing_left():
-        yield start
+    return start
 
 
 def last_line(process, others):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from devices import CUDA
 from training.parallel.conftest import Ranks, assert_gone, assert_same, workers, trained, wait_for
-from shared_memory import nothing_left
+from shared_memory import names_of
 
 from dglke_frugal import _native
 
@@ -141,10 +141,11 @@ def running(gpu_ranks):
         arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, 0, "--max_step", 1_000_000, "--log_interval", 20, *given)
         process = gpu_ranks.start(arguments, suffering=suffering)
         wait_for(process, "[proc 1][Train](20/")
-        return process, workers(process.pid)
+        others = workers(process.pid)
+        assert not names_of(process.pid, *others.values())
+        return process, others
 
-    with nothing_left():
-        yield start
+    return start
 
 
 def last_line(process, others):

@@ -9,26 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 from training.parallel.conftest import SLOW_FROM_STEP_21, assert_gone, assert_same, workers, trained, wait_for
-from shared_memory import nothing_left
+from shared_memory import names_of
 
 from dglke_frugal.training.processes.launch import OwnProcesses
 
 LONG = ["--max_step", 1_000_000, "--log_interval", 20]
 
 
-@pytest.fixture
-def left_behind():
-    """Checks that a test leaves nothing in the shared memory's file system."""
-    with nothing_left():
-        yield
-
-
 def start(ranks, *given, until="[proc 1][Train](20/", **options):
-    """A run that has begun to train: process, folder, process ids of the other ranks."""
+    """A run that has begun to train, of which a kill leaves no name: process, folder, process ids of the other ranks."""
     arguments, folder = ranks.arguments(*given)
     process = ranks.start(arguments, **options)
     wait_for(process, until)
-    return process, folder, workers(process.pid)
+    others = workers(process.pid)
+    assert not names_of(process.pid, *others.values())
+    return process, folder, others
 
 
 def finish(process, others):
@@ -37,7 +32,6 @@ def finish(process, others):
     return output
 
 
-@pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_rank_that_is_killed_stops_all(ranks, number):
     process, _, others = start(ranks, "--num_proc", 3, *LONG)
@@ -60,14 +54,12 @@ def test_the_end_of_a_rank_is_its_own_whoever_says_so(monkeypatch, sentence, exp
     assert processes.explain(sentence) == explained
 
 
-@pytest.mark.usefixtures("left_behind")
 def test_no_rank_outlives_rank_0(ranks):
     process, _, others = start(ranks, "--num_proc", 3, *LONG)
     process.kill()
     finish(process, others)
 
 
-@pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("thrower", [0, 1])
 def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
     arguments, _ = ranks.arguments("--num_proc", 3, *LONG)
@@ -81,7 +73,6 @@ def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
     assert "the disk is on fire" in output.splitlines()[-1]
 
 
-@pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("thrower", [0, 1])
 @pytest.mark.parametrize("error, messages", [("MemoryError('std::bad_alloc')", "this process can have no more "
                                                                                "memory; "),
@@ -94,7 +85,6 @@ def test_a_rank_that_lacks_something_ends_all_as_one_process_ends(ranks, thrower
     assert process.returncode == 2 and messages in output.splitlines()[-1] and "Traceback" not in output
 
 
-@pytest.mark.usefixtures("left_behind")
 def test_a_rank_whose_libraries_do_not_fit_into_memory_says_so(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
     refuse = """
@@ -112,7 +102,6 @@ if rank == 1:
     assert messages in output.splitlines()[-1]
 
 
-@pytest.mark.usefixtures("left_behind")
 def test_a_rank_that_cannot_start_is_reported(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
     process = ranks.start(arguments, first="if rank == 1: os._exit(7)")
@@ -120,7 +109,6 @@ def test_a_rank_that_cannot_start_is_reported(ranks):
     assert process.returncode == 1 and "Rank 1" in output.splitlines()[-1]
 
 
-@pytest.mark.usefixtures("left_behind")
 def test_the_last_line_of_a_rank_is_reported(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
     process = ranks.start(arguments, first="if rank == 1: os.write(2, b'so many words\\nno libmagic.so'); os._exit(7)")
@@ -144,7 +132,6 @@ def test_ranks_run_the_package_of_rank_0(ranks, tmp_path):
     assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 2, steps=7))
 
 
-@pytest.mark.usefixtures("left_behind")
 def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
     given = ["--num_proc", 2, "--checkpoint_interval", 7]
     process, folder, others = start(ranks, *given, *LONG, suffering=SLOW_FROM_STEP_21)
@@ -155,7 +142,6 @@ def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
     assert_same(trained(folder), ranks.oracle(folder, *given, steps=done + 11))
 
 
-@pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("whom, number", [("all", signal.SIGINT), ("all", signal.SIGUSR1), ("one", signal.SIGTERM),
                                           ("one", signal.SIGHUP)])
 def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom, number):
