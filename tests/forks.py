@@ -29,7 +29,7 @@ IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_f
             "dglke_frugal.training.run.session", "dglke_frugal.training.parallel.train_ranks",
             "dglke_frugal.training.parallel.column_run", "dglke_frugal.training.step.device_columns",
             "dglke_frugal.training.step.device_step", "devices")
-START_SECONDS = 60.0
+START_SECONDS = 600.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # Run by an interpreter with nothing imported, since it is started for each process.
