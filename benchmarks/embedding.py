@@ -1,4 +1,5 @@
-"""Tables of `Embedding`: making them, lookups of a million ids, and DLRM, beside torch's own on the same machine.
+"""Tables of `Embedding`: making them, lookups of a million ids, and DLRM, compared with torch's own on the same
+machine.
 
     python -m benchmarks.embedding --json FILE
     python -m benchmarks.embedding --json FILE --part lookup --scale 0.1      # in under a minute
@@ -7,21 +8,21 @@
 the seconds of processors, of the slowest kind of start values.
 
 `lookup`: training steps of 1,048,576 ids of a power law on 10 million rows of 128, on a GPU behind a cache of 10 %,
-with each optimizer, and torch's sparse embedding with all rows on that device. Beside them stands the floor: the
+with each optimizer, and torch's sparse embedding with all rows on that device. The floor is given, too: the
 seconds in which this machine copies as many bytes as a step has to move. embedding_bytes_over_floor is a step's seconds
 by those of the floor, with SGD.
 
 `dlrm`: steps of the model of examples/dlrm.py on made-up data of Criteo's shape, all with SGD and the same DenseStep.
-On the CPU beside torch's embedding with sparse gradients, in turns. On a GPU behind a cache of 5 %, without a cache
-(rows are read over the bus), and with torch's embedding on the CPU whose rows and gradients are copied through pinned
-memory (the paper's "PyTorch"). Beside the seconds of a step stand those of the host in its parts: `ahead` (the lookups
-to come are announced), `lookup`, `dense`, `update`, and `wait` for the GPU, which it does every tenth step. The model
-alone is the most that any table could reach.
+On the CPU compared with torch's embedding with sparse gradients, in turns. On a GPU behind a cache of 5 %, without a
+cache (rows are read over the bus), and with torch's embedding on the CPU whose rows and gradients are copied through
+pinned memory (the paper's "PyTorch"). With the seconds of a step come the host's seconds in its parts: `ahead` (the
+lookups to come are announced), `lookup`, `dense`, `update`, and `wait` for the GPU, which it does every tenth step. The
+model alone is the most that any table could reach.
 
 `workers`: the same model with one table for several processes, a GPU each, or on the CPU two. dlrm_gpus_over_one is how
 many times the samples of one GPU they take, by p2f and by sync.
 
-`keys`: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss beside the full
+`keys`: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss compared with the full
 table's.
 """
 from __future__ import annotations

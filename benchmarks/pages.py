@@ -223,7 +223,7 @@ def flushing_sentence(results: Results) -> str:
     gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
                 best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
     if not ratios:
-        return "Measured beside `--flush sync`, which writes all rows back in each step: nothing yet.\n"
+        return "Measured against `--flush sync`, which writes all rows back in each step: nothing yet.\n"
     if max(ratios) <= 1:
         rates = f"{100 - 100 * max(ratios):.0f} to {100 - 100 * min(ratios):.0f} % slower than"
     else:
@@ -236,7 +236,7 @@ def flushing_sentence(results: Results) -> str:
 
 
 def workers_cpu(results: Results) -> str:
-    """Several processes on the CPU beside DGL-KE's."""
+    """Several processes on the CPU, ours and DGL-KE's."""
     rows = []
     for count in ("1", "2", "3", "4"):
         found = results("ranks-cpu", "ranks", count) or {}
@@ -261,7 +261,7 @@ def large_graph(results: Results) -> str:
 
 
 def softmax(results: Results) -> str:
-    """A step against all entities beside compiled PyTorch."""
+    """A step against all entities, ours and that of compiled PyTorch."""
     rows = []
     for size, name in (("14,541 x 2000", "14k"), ("123,182 x 2000", "123k"), ("2,500,604 x 100", "2500k")):
         ours, theirs = (results("full_softmax-1gpu", "speed_tf32", f"{who}_ms_{name}") for who in ("softmax", "torch"))
@@ -271,7 +271,7 @@ def softmax(results: Results) -> str:
 
 
 def embedding(results: Results) -> str:
-    """A DLRM step with `Embedding` beside torch's own embedding."""
+    """A DLRM step with `Embedding` and with torch's own embedding."""
     rows = []
     for place, file, other in (("gpu", "embedding-1gpu", "torch_gpu_by_copies"), ("cpu", "embedding-cpu", "torch_cpu")):
         for batch in ("1024", "8192"):
@@ -295,7 +295,7 @@ def evaluation(results: Results) -> str:
 
 
 def seeds(results: Results) -> str:
-    """What is learned beside DGL-KE, by three seeds."""
+    """MRR of ours and of DGL-KE, by three seeds."""
     rows = []
     for what, file in (("one process, 24,000 steps", "quality-cpu"),
                        ("four processes, 6,000 steps each", "quality_of_workers-1gpu")):
@@ -308,7 +308,7 @@ def seeds(results: Results) -> str:
 
 
 def half_rows(results: Results) -> str:
-    """MRR with rows in fp16 beside float32."""
+    """MRR with rows in fp16 and in float32."""
     rows = []
     for name, found in (results("half_rows-1gpu", "compared") or {}).items():
         mean = found.get("mean_mrr", {})
@@ -334,7 +334,7 @@ def search(results: Results) -> str:
 
 
 def pykeen(results: Results) -> str:
-    """Triples/s beside PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
+    """Triples/s of ours and of PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
     rows = []
     if not results("pykeen-cpu", "models"):
         return "Not measured yet.\n"
@@ -351,10 +351,10 @@ def pykeen_sentence(results: Results) -> str:
     models = (results("pykeen-cpu", "models") or {}).values()
     ratios = {leg: sorted(found[leg] / found["pykeen"] for found in models) for leg in ("own", "shared")}
     if not models:
-        return "Beside PyKEEN: [how to compare](docs/from-pykeen.md); not measured yet.\n"
+        return "Compared with PyKEEN: [how to compare](docs/from-pykeen.md); not measured yet.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
-    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
-            f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on "
+    return (f"Compared with PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} "
+            f"(FB15k, {len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on "
             f"both sides, as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk "
             "of triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
 

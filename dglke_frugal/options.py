@@ -435,7 +435,7 @@ class StoreConfig:
     sharded by columns, no row for data-parallel ranks that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
     (resolve.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
-    p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
+    p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, during the next steps;
     sync: by flush threads, all of a step's before the next one; none: the host table is updated in place, and with a
     GPU the whole table lies there. auto is none on a GPU where the table fits, unless the cache was given a size
     (resolve.py), and otherwise TrainConfig.flush. flush_threads: None goes by ranks and cores

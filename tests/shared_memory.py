@@ -1,4 +1,4 @@
-"""What processes leave in the shared memory's file system, which tests beside this one use as well."""
+"""What processes leave in the shared memory's file system, which tests that run at the same time use as well."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ FOLDER = "/dev/shm"
 
 @contextlib.contextmanager
 def nothing_left(seconds=180):
-    """Fails if a name that has come up meanwhile stays. Those of tests beside this one go when these end."""
+    """Fails if a name that has come up meanwhile stays. Names of tests that run at the same time go when they end."""
     before = set(os.listdir(FOLDER))
     yield
     new, deadline = set(os.listdir(FOLDER)) - before, time.monotonic() + seconds

@@ -18,7 +18,7 @@ _BEGINNINGS = {"csv": rb"run,", "markdown": rb"\| run \|", "json": rb'\[\s*\{\s*
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     parser = Parser(prog="dglke_frugal compare", description="Put the results of runs, and the flags in which they "
-                    "differ, beside one another; runs that have not ended are there with what they have.")
+                    "differ, side by side; runs that have not ended are there with what they have.")
     parser.add_argument("run", nargs="+", help="folder of a run")
     parser.add_argument("--format", choices=list(_BEGINNINGS), default="table",
                         help="table: text in columns; csv and json have all digits (%(default)s)")

@@ -1,4 +1,4 @@
-"""The flags of `dglke_train`, made from their declarations in options.py: DGL-KE's own, and ours beside them.
+"""The flags of `dglke_train`, made from their declarations in options.py: DGL-KE's own and ours.
 
 Two parsers, because old command lines must keep their meaning: argparse lets users abbreviate a flag, and a new flag
 must not make an old abbreviation ambiguous. So ours are taken out first, by their full names alone.

@@ -23,12 +23,12 @@ def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     parser = Parser(
         prog="dglke_frugal split",
-        description="Divide a file of triples (names; text, gzip or not, CSV or Parquet) into train, valid and test, so that every entity "
-        "and every relation stays in train. Triples that stand there twice are kept once. Relations that give another "
-        "one's test triples away are named.",
+        description="Divide a file of triples (names; text, gzip or not, CSV or Parquet) into train, valid and test, "
+        "so that every entity and every relation stays in train. A triple that the file holds twice is kept once. "
+        "Relations that give another one's test triples away are named.",
     )
     parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are copied, too")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="for the files (beside FILE, named after it)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="for the files (next to FILE, named after it)")
     parser.add_argument("--valid", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
     parser.add_argument("--test", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
     parser.add_argument("--order", default="hrt", help="which columns are head, relation, tail (%(default)s)")

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 Arrays = Dict[str, np.ndarray]
 Where = Union[None, bool, str, os.PathLike]
 
-WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
+WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file next to them
 _VERSION = 3
 _MARK = b"dglkegr1"
 _DTYPES = ("uint8", "int32", "int64", "float32")
@@ -87,7 +87,7 @@ Build = Callable[[Sink], dict]  # makes the arrays, returns what else is to be k
 def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: Build) -> Tuple[dict, Arrays]:
     """What `build` makes of the sources, from a valid cache if there is one, else built, and kept if `where` says so.
 
-    where: None, beside the first source if the sources are large; True, always there; a folder, there; False, nowhere.
+    where: None, next to the first source if the sources are large; True, always there; a folder, there; False, nowhere.
     flags: everything besides the sources that decides the result (JSON values).
     """
     folder = _folder(sources, where)

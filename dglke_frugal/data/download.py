@@ -1,4 +1,4 @@
-"""Fetching DGL-KE's own data sets: downloaded beside their place, checked, unpacked beside it, then moved there."""
+"""Fetching DGL-KE's own data sets: downloaded next to their place, checked, unpacked next to it, then moved there."""
 from __future__ import annotations
 
 import os

@@ -79,7 +79,7 @@ class Run:
             score_rule: by which `rank` scores corrupted triples: "textbook" or "dglke" (score_rule.py); by default that
                 by which the run was trained.
             data_path: folder of the data set, which `rank` and exclude_known need; by default where the training found
-                it, or where it is beside the run if both were moved together.
+                it, or where it is relative to the run if both were moved together.
 
         Raises:
             InputError: in one sentence, whatever is missing or damaged. A file of names that has changed since the
@@ -382,8 +382,8 @@ class Run:
         for split in ("test", "best_validation"):
             if result.get(split) and result[split].get("MRR") is not None:
                 near = " (near chance)" * bool((result.get("chance") or {}).get("near"))
-                message += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}, " \
-                        f"HITS@10 {result[split]['HITS@10']:.4f}"
+                message += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}"
+                message += f", HITS@10 {result[split]['HITS@10']:.4f}"
                 break
         return f"{message}; {self.folder}"
 

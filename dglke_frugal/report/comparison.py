@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 from .html import cell, paragraph, section, table
 from .run_log import RunLog
 
-FLAGS_AT_ONCE = 8  # in a table; more would not fit beside each other
+FLAGS_AT_ONCE = 8  # in a table; more would not fit side by side
 NOT_COMPARED = ("seed", "save_path")  # the seed has a column of its own
 
 

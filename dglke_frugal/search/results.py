@@ -86,7 +86,7 @@ def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Spac
     if best is None:
         raise InputError("no trial had a validation, so there is no best one; look into the folder of the search")
     with replace_file(path, "w") as file:
-        file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in {Path(space.name).name}: "
-                   f"trial {best.number}, the best of {len(study.tried)}\n# by the {best.metric} of the validation "
-                   f"triples, {best.value:.4f} at step {best.step}.\n")
+        file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in "
+                   f"{Path(space.name).name}: trial {best.number}, the best of {len(study.tried)}\n# by the "
+                   f"{best.metric} of the validation triples, {best.value:.4f} at step {best.step}.\n")
         yaml.safe_dump(dict(flags), file, sort_keys=False)

@@ -36,7 +36,7 @@ def before_dgl() -> list[types.ModuleType]:
 
 
 def before_dglke() -> list[types.ModuleType]:
-    """What `import dglke` needs beside dgl: parts of setuptools and distutils, both gone by Python 3.12."""
+    """What `import dglke` needs in addition to dgl: parts of setuptools and distutils, both gone by Python 3.12."""
     version = module("distutils.version", LooseVersion=LooseVersion)
     return [
         module("pkg_resources", resource_string=pkgutil.get_data),

@@ -54,7 +54,8 @@ def test_a_build_without_cuda_says_where_nvcc_is(monkeypatch, capsys, nvcc, mess
 
 @pytest.mark.parametrize("private, shared, messages", [
     ("always [madvise] never", "always within_size [advise] never deny force", {"one process": True, "several": True}),
-    ("always madvise [never]", "always within_size advise [never] deny force", {"one process": False, "several": False}),
+    ("always madvise [never]", "always within_size advise [never] deny force",
+     {"one process": False, "several": False}),
     ("[always] madvise never", None, {"one process": True, "several": None}),
 ])
 def test_huge_pages_are_those_that_the_system_grants(private, shared, messages, tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ from dglke_frugal.options import TrainConfig
 
 ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,
        "--max_step", 40, "--log_interval", 20, "-rc", 0.01]
-DISTANCES = ALL[2:]  # of models that are named beside it
+DISTANCES = ALL[2:]  # of models that are named with it
 KINDS = {
     "1vsall": [],
     "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],

@@ -135,7 +135,8 @@ def test_a_device_too_ends_with_the_best_tables(runs, on_device, flush):
         (["--lr_decay_at", 3, 3], "--lr_decay_at 3 3: give steps of at least 1, each once"),
         (["--init_scale", 0], "--init_scale is 0.0; give a number above 0"),
         (["--trainer", "dglke", "--init", "normal"], "--init normal cannot be used with --trainer dglke"),
-        (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1], "--lr_patience 1 cannot be used with --trainer dglke"),
+        (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1],
+         "--lr_patience 1 cannot be used with --trainer dglke"),
     ],
 )
 def test_what_does_not_go_together(runs, capsys, flags, says):

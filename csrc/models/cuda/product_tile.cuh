@@ -136,7 +136,8 @@ struct ProductTile {
     }
 #pragma unroll
     for (int i = 0; i < kTall; ++i) {
-      const float2 upper = own_depths(left, first_row() + 16 * i + g), lower = own_depths(left, first_row() + 16 * i + 8 + g);
+      const float2 upper = own_depths(left, first_row() + 16 * i + g);
+      const float2 lower = own_depths(left, first_row() + 16 * i + 8 + g);
       const float a[4] = {upper.x, lower.x, upper.y, lower.y};
       std::uint32_t high_a[4], low_a[4];
 #pragma unroll

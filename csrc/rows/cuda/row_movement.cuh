@@ -1,4 +1,4 @@
-// How the kernels of both directions move rows over the bus, beside the computation or before it.
+// How the kernels of both directions move rows over the bus, during the computation or before it.
 #pragma once
 
 #include <algorithm>
@@ -154,8 +154,8 @@ __device__ inline void store_counter(std::uint64_t* counter, const std::int64_t*
 }
 
 // The word that a thread has stored last. Stores wait in front of the bus, and what else a device does waits with them,
-// to the end of each kernel; so who stores beside the computation looks from time to time whether its stores have
-// reached the host.
+// to the end of each kernel; so a kernel that stores during the computation looks from time to time whether its stores
+// have reached the host.
 struct LastWord {
   Word* place = nullptr;
   float value = 0.0f;

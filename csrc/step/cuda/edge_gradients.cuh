@@ -69,7 +69,7 @@ class EdgeGradients {
     };
     return {load(s_.entities, edge.fixed), load(s_.relations, edge.relation), load(s_.entities, edge.corrupted)};
   }
-  // Made once more: to load it beside the words would take more registers.
+  // Made once more: to load it with the words would take more registers.
   __device__ float4 own_of(const Words& from) const {
     const auto query = [&](float fixed, float relation) {
       return Program::query({fixed}, {relation}, s_.batch.corrupt_head).x;

@@ -1,8 +1,8 @@
 """Rows of a table as a step on a device reads and writes them.
 
 A step's plan says where each of its rows is read from and how it leaves; it travels to the device as the planner has
-written it, beside the batch (csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read from,
-and written to, a slot of the cache that nobody else uses.
+written it, next to the batch (csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read
+from, and written to, a slot of the cache that nobody else uses.
 """
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class DeviceRows:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give back what the rows hold beside the host table."""
+        """Give back what the rows hold in addition to the host table."""
 
     @property
     def sends_gradients(self) -> bool:

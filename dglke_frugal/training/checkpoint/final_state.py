@@ -1,4 +1,4 @@
-"""What a finished run needs to be trained on: optimizer states, beside the tables that it has saved.
+"""What a finished run needs to be trained on: optimizer states, next to the tables that it has saved.
 
 They are a checkpoint without tables, so they are written whole or not at all, with the flags that they belong to.
 A run that keeps checkpoints has no need of them.

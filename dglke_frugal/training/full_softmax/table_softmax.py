@@ -62,7 +62,7 @@ class TableSoftmax:
         device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
 
     def begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
-        """Before `apply`, beside the work that makes the queries: what does not need them.
+        """Before `apply`, during the work that makes the queries: what does not need them.
 
         batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
         self._table_side_stream = self._device.side_stream(fills_device=True)
@@ -106,7 +106,8 @@ class TableSoftmax:
             slopes = products.slopes(scores, first, self._bound, targets, log_sum)
             products.add_to_query(slopes, self._of_query)
             if self._at_once:
-                self._side_stream = self._device.side_stream()  # what becomes of the queries' gradient does not wait for it
+                # The steps that follow for the queries' gradient do not wait for the update.
+                self._side_stream = self._device.side_stream()
                 self._side_stream.run(partial(products.update_rows, slopes, table, first, self._update))
                 if not is_all:  # the next tile's slopes take the place of these
                     self._side_stream.join()

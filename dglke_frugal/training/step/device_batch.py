@@ -1,5 +1,5 @@
 """The way of a step to the device: its batch as a block (csrc/step/step_block.h), packed on the host, as a rule when it
-was made, and transferred by one copy; and beside it the plans of its rows, from where the planner has written them."""
+was made, and transferred by one copy; and after it the plans of its rows, from where the planner has written them."""
 from __future__ import annotations
 
 from collections import deque
