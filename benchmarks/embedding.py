@@ -235,8 +235,8 @@ def synchronize(device: str) -> None:
 
 def floor_of(ids: torch.Tensor, cached: int, state_floats: int, rates: dict) -> dict:
     """What a step has to move: ids are read, rows handed out, their gradients read, each distinct row with its state
-    read and written, and over the bus those that no cache of the hottest holds. seconds: of the slowest of these, since
-    bus and memory work side by side."""
+    read and written, and over the bus the rows that no cache of the hottest has. seconds: of the slowest of the three,
+    since bus and memory work side by side."""
     rows = torch.unique(ids)
     row, record = 4 * LOOKUP_DIM, 4 * (LOOKUP_DIM + state_floats)
     memory = len(ids) * (8 + 2 * row) + len(rows) * (row + 2 * record)
@@ -481,7 +481,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows and ids, 33.8 M rows of Criteo's")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 8192])
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warm", type=int, default=12, help="steps before those that count")
+    parser.add_argument("--warm", type=int, default=12, help="steps before the ones that count")
     parser.add_argument("--rounds", type=int, default=3, help="turns that those take which are compared on the CPU")
     parser.add_argument("--key_samples", type=int, default=400_000)
     parser.add_argument("--part", nargs="+", choices=["fill", "lookup", "dlrm", "workers", "keys"],

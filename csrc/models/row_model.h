@@ -2,7 +2,7 @@
 //
 // A row program is a struct of static functions on Vecs: raw, finish and backward as Model has them, with the numbers
 // of the model as the first argument, kNames, kSimilarity, and check, which throws for dimensions that do not fit.
-// columnwise.h has backward for those that go column by column.
+// columnwise.h has backward for models that go column by column.
 #pragma once
 
 #include <cmath>

@@ -67,7 +67,7 @@ struct RowRounding {
   FRUGAL_HOST_DEVICE RoundingNoise of(std::int64_t u) const { return by.of(*step, rows[u]); }
 };
 
-// Which rows of a step are read at a time: those that come from the host (kFromHost) need not wait for the step before,
+// Which rows of a step are read at a time: rows that come from the host (kFromHost) need not wait for the step before,
 // as all others do, kFromHostLate among them.
 enum class ReadPart : std::uint8_t { kAll, kHost, kCache };
 
@@ -102,8 +102,8 @@ struct RowEvictions {
   FRUGAL_HOST_DEVICE std::int64_t slot(std::int64_t u) const { return *first + u; }
 };
 
-// Rows of a step whose records are copied from slots to their host rows: target is the slot of those that leave so
-// (`wanted`: RowDestination::kWriteBackBuffer or kPublishedBeforeSync). With them go those that the step evicts.
+// Rows of a step whose records are copied from slots to their host rows: target is the slot of rows that leave so
+// (`wanted`: RowDestination::kWriteBackBuffer or kPublishedBeforeSync). With them go the rows that the step evicts.
 struct RowWriteBacks {
   const std::int64_t* rows;
   const RowDestination* leave;

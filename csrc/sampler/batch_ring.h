@@ -28,8 +28,8 @@ class BatchRing {
  public:
   static constexpr int kMaxRanks = 64;
 
-  // For `ranks` ranks and batches within `limits`; seen by this process, and by those that attach. The memory has no
-  // name in a file system, so that nothing is left behind. Throws std::invalid_argument for a wrong number of ranks,
+  // For `ranks` ranks and batches within `limits`; seen by this process, and by processes that attach. The memory has
+  // no name in a file system, so that nothing is left behind. Throws std::invalid_argument for a wrong number of ranks,
   // std::runtime_error if there is no memory.
   BatchRing(int ranks, const BatchLimits& limits);
   // The ring of another process, by its path there. Throws std::runtime_error if there is none.

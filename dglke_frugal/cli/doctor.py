@@ -140,11 +140,16 @@ def _command_line(name, found):
     )
 
 
+def own_flags() -> argparse.ArgumentParser:
+    """The command's flags."""
+    parser = argparse.ArgumentParser(prog="dglke_frugal doctor", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
 @reports_input_errors
 def main(argv):
     """Print the findings as text, or as JSON with --json."""
-    parser = argparse.ArgumentParser(prog="dglke_frugal doctor", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args(argv)
+    arguments = own_flags().parse_args(argv)
     facts = diagnose()
     sys.stdout.write((json.dumps(facts, indent=2) if arguments.json else _text(facts)) + "\n")

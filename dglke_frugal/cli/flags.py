@@ -25,7 +25,7 @@ TRAINERS = ("native", "dglke")
 @options("command")
 @dataclass(frozen=True)
 class CommandConfig:
-    """What the command line says besides the configuration of a run."""
+    """Flags of the command line that are no part of a run's configuration."""
 
     preset: Optional[str] = option(None, "flags of a recipe, such as wn18rr/complex (dglke_frugal presets)",
                                    changes=NEVER, metavar="GRAPH/MODEL", dglke_loop=None, level="first")
@@ -33,7 +33,7 @@ class CommandConfig:
                                    changes=NEVER, metavar="FILE.yaml", dglke_loop=None)
     resume: Optional[str] = option(
         None, "go on with the run in this folder, or with the newest (auto)", changes=NEVER, metavar="RUN_DIR|auto")
-    backend: str = option("frugal", "frugal: our own store and steps; vanilla: unmodified DGL-KE", changes=NEVER,
+    backend: str = option("frugal", "frugal: our own store and steps; vanilla: DGL-KE 0.1.2 itself", changes=NEVER,
                           choices=BACKENDS, dglke_loop=None)
     trainer: str = option("native", "native: our own training step; dglke: DGL-KE's own loop over our store",
                           changes=NEVER, choices=TRAINERS, dglke_loop=None, level="rare")

@@ -1,4 +1,4 @@
-"""`dglke_train`: train embeddings with our store, or with unmodified DGL-KE."""
+"""`dglke_train`: train embeddings with our store, or with DGL-KE itself."""
 from __future__ import annotations
 
 import argparse
@@ -56,7 +56,7 @@ def reports(wanted):
 def configuration(argv):
     """(all flags, the checked configuration of a run): flags of files, and those of the command line, which win.
 
-    The flags have besides `given`, the names of those that the command line gives. Raises InputError.
+    The flags also have `given`, the names of the flags that the command line gives. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 

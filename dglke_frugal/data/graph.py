@@ -80,7 +80,8 @@ class Names(Sequence):
         return found
 
     def ids_of(self, others: "Names") -> np.ndarray:
-        """The ids here of other names, in their order: (len(others),) int64, -1 for those that there are not."""
+        """The ids here of other names, in their order: (len(others),) int64, -1 for a name that the graph does not
+        have."""
         data, offsets = others.packed
         ids, together = np.empty(len(others), np.int64), 1 << 16
         for first in range(0, len(others), together):

@@ -42,7 +42,7 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
         if dataset not in BUILT_IN:
             raise InputError(f"unknown --dataset {dataset!r} for --format built_in: it is none of "
                              f"{', '.join(BUILT_IN)}, and neither {folder / dataset} nor {folder} has a file "
-                             f"{LOOKED_FOR}; give one of these, or your own files with a udd or raw_udd format")
+                             f"{LOOKED_FOR}; give one of them, or your own files with a udd or raw_udd format")
         found = ogb.find(dataset, folder) if dataset in ogb.NAMES else None
         if found is not None:
             return _load_ogb(found, cache)

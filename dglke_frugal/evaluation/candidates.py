@@ -1,4 +1,5 @@
-"""Ranking against lists of candidates: sampled ones as in DGL-KE, or those that a benchmark gives with each triple."""
+"""Ranking against lists of candidates: sampled ones as in DGL-KE, or the ones that a benchmark gives with each
+triple."""
 
 from __future__ import annotations
 

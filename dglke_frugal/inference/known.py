@@ -56,7 +56,8 @@ def are_known(known: KnownTriples, heads: np.ndarray, relations: np.ndarray, tai
 class KnownOfPairs:
     """The known answers to the combinations of entities and relations, which are numbered: entity by entity.
 
-    A few million are looked up together, since that takes a pass over all triples; of more, those that are asked for.
+    A few million are looked up together, since that takes a pass over all triples; of more, the ones that are asked
+    for.
     """
 
     def __init__(self, known: KnownTriples, side: str, stays: np.ndarray, relations: np.ndarray):

@@ -73,7 +73,7 @@ class Run:
         """Load the folder that a training run of ours or of DGL-KE wrote; the tables are memory-mapped.
 
         Args:
-            entity_map, relation_map: files of ids and names; by default those that the run's config names.
+            entity_map, relation_map: files of ids and names; by default the files that the run's config names.
             device: number of the GPU that the entity table goes to, -1 for none.
             check_values: look for NaN and infinite numbers, which reads the tables once.
             score_rule: by which `rank` scores corrupted triples: "textbook" or "dglke" (score_rule.py); by default that

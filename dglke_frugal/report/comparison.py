@@ -87,7 +87,7 @@ CIRCUMSTANCES = (
 
 
 def differing_flags(runs: Sequence[RunLog]) -> List[str]:
-    """Names of the flags that are not the same in all runs, without those that say nothing about a result."""
+    """Names of the flags that are not the same in all runs, without the ones that say nothing about a result."""
     names = dict.fromkeys(key for run in runs for key in run.flags if key not in NOT_COMPARED)
     return [name for name in names if len({repr(run.flags.get(name)) for run in runs}) > 1]
 

@@ -44,7 +44,7 @@ def write_results(folder: Path, space: Space, study: Study, with_plots: bool = F
 
 
 def in_order(study: Study) -> List[Tried]:
-    """Trials by the metric, the best first; those that failed at the end."""
+    """Trials by the metric, the best first; failed ones at the end."""
     return sorted(study.tried.values(), key=lambda each: (each.failed is not None, -(each.value or 0.0), each.number))
 
 

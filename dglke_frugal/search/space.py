@@ -34,7 +34,7 @@ from ..nearest import or_nearest
 from ..options import TrainConfig
 from ..removed_flags import instead_of_flag
 
-SPACES = Path(__file__).parent / "spaces"  # those that come with the package, by model
+SPACES = Path(__file__).parent / "spaces"  # the spaces of the package, by model
 PARTS = ("flags", "search", "variants", "start", "full")
 VARIANT, PARTS_OF_VARIANT = "variant", ("flags", "search", "full")
 # How often a full run is validated goes with its length, and how long it waits with how often that is.

@@ -68,7 +68,7 @@ class Study:
     """The trials of one search in a folder. One process at a time may have it.
 
     Attributes:
-        tried: those that have ended, by number.
+        tried: the trials that have ended, by number.
     """
 
     def __init__(self, folder: Path, space: Space, about: Dict[str, Any], seed: int, prune: bool = True,

@@ -44,7 +44,7 @@ class Executor(ABC):
 
     @abstractmethod
     def announce(self, request: Request) -> None:
-        """The step after those that are announced already is this request."""
+        """The step after the announced ones is this request."""
 
     @abstractmethod
     def begin(self, request: Request) -> None:

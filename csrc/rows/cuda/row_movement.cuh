@@ -50,8 +50,8 @@ __device__ void store_in_floats(const RowMemory& memory, const Word& word, int i
 }
 
 // Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with
-// each thread, lists those that it wants, and shares them out to its teams of `lanes` threads, each of which has words
-// of `together` rows, or parts of rows, under way.
+// each thread, lists the rows that it wants, and shares them out to its teams of `lanes` threads, each of which has
+// words of `together` rows, or parts of rows, under way.
 constexpr int kMostTogether = 4, kMostLooks = 4;
 
 struct Sharing {

@@ -109,8 +109,8 @@ __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int 
   }
 }
 
-// A lane's columns of those that a warp has in registers at once: four neighbours of each 128. Rows begin at 16 bytes,
-// and have a multiple of four columns.
+// A lane's columns of the ones that a warp has in registers at once: four neighbours of each 128. Rows begin at 16
+// bytes, and have a multiple of four columns.
 struct LaneColumns {
   static constexpr int kWords = 4, kCount = 4 * kWords, kOfWarp = kCount * kWarpLanes;
 

@@ -190,7 +190,7 @@ class DeviceRows:
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> Optional[tuple]:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
-        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad. None for
+        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without padding. None for
         rows that `receive` updates."""
         plan = self._complete(plan)
         rounded = self.rounding and (plan.step, plan.rows)

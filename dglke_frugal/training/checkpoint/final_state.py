@@ -37,7 +37,7 @@ def last_state(folder: Path) -> Optional[Checkpoint]:
 
 def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, stem: str) -> None:
     """Fill tables, optimizer states and arrays of the model's own with what last_state found. Raises InputError, also
-    where the saved tables are not those that the states belong to.
+    where the saved tables are not the ones that the states belong to.
 
     stem: of the files of saved tables.
     """

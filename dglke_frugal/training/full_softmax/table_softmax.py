@@ -64,7 +64,7 @@ class TableSoftmax:
     def begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
         """Before `apply`, during the work that makes the queries: what does not need them.
 
-        batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
+        batch_rows: (U,) int64; padding is the number of the table's rows."""
         self._table_side_stream = self._device.side_stream(fills_device=True)
         if self._drop is None:
             self._table_side_stream.run(lambda: self._products.set_tile(table[: self._tile, : self._dim]))
@@ -109,7 +109,7 @@ class TableSoftmax:
                 # The steps that follow for the queries' gradient do not wait for the update.
                 self._side_stream = self._device.side_stream()
                 self._side_stream.run(partial(products.update_rows, slopes, table, first, self._update))
-                if not is_all:  # the next tile's slopes take the place of these
+                if not is_all:  # the next tile's slopes take their place
                     self._side_stream.join()
                 continue
             for begin in range(0, len(tile), self._part):

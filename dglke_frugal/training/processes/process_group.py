@@ -108,7 +108,7 @@ class ProcessGroup:
 
 
 class Rank0(ProcessGroup):
-    """Rank 0. processes: those that it started itself."""
+    """Rank 0. processes: the ones that it started itself."""
 
     def __init__(self, connections: Dict[int, Connection], processes: Sequence = ()):
         super().__init__(0, len(connections) + 1)

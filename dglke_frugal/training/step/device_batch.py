@@ -123,7 +123,7 @@ class PackedBatches:
         self.packer = _native.BatchPacker(layout, memory.numpy().reshape(-1))
 
     def find(self, batch: _native.Batch) -> Optional[torch.Tensor]:
-        """The block of a batch, which is its own while there is the batch; None if it is in none of these."""
+        """The block of a batch, which is its own while there is the batch; None if it is in no block."""
         number = self.packer.block_of(batch)
         return None if number < 0 else self._blocks[number]
 

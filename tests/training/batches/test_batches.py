@@ -119,7 +119,8 @@ def test_as_many_positives_as_negatives_are_a_chunk_by_default(triples):
 @pytest.mark.parametrize("inverse", [0, 3])
 @pytest.mark.parametrize("chunk", [1, 4])
 def test_positives_are_no_negatives_where_they_are_excluded(chunk, inverse):
-    """Those that were none before stay what they were; where everything is true something is drawn all the same."""
+    """Negatives that were true of nothing before stay as they were; where everything is true something is drawn all the
+    same."""
     triples = np.random.default_rng(4).integers(0, [40, 3, 40], (600, 3))
     triples[:40] = np.stack([np.full(40, 5), np.full(40, 1), np.arange(40)], 1)  # all answers of a query
     known = set(map(tuple, triples.tolist()))
