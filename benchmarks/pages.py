@@ -228,10 +228,10 @@ def p2f_in_short(results: Results) -> str:
                         for leg in ("frugal", "frugal_default"))
     columns = millions(best_rate(results, "ranks-2gpus", "large", "columns_default_2", "columns_2", "columns_whole_2"))
     words = (
-        "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to host "
-        "memory while later steps compute. **Flush threads** do that for several processes on the CPU that leave a core "
-        "free, for several data-parallel GPUs with `--row_dtype fp16`, and for `Embedding` in several processes. **The GPU "
-        "stores the rows itself**, without flush threads, on one GPU with a cache, on several GPUs sharded by columns "
+        "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to "
+        "host memory while later steps compute. **Flush threads** do that for several processes on the CPU that leave "
+        "a core free, for several data-parallel GPUs with `--row_dtype fp16`, and for `Embedding` in several processes. "
+        "**The GPU stores the rows itself**, without flush threads, on one GPU with a cache, on several GPUs sharded by columns "
         "with a cache, on several data-parallel GPUs in float32, and for `Embedding` on one GPU. Measured against "
         "`--flush sync`, which writes all rows back in each step: flush threads of two to four processes on "
         f"{results.machine('ranks-cpu')} make {threads} its steps, two data-parallel GPUs that store rows themselves "
@@ -363,8 +363,8 @@ def pykeen_sentence(results: Results) -> str:
         return "Compared with PyKEEN: [how to compare](docs/from-pykeen.md); not measured yet.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
     return (f"Compared with PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} "
-            f"(FB15k, {len(models)} models) training is {own} times as fast\nwhere each triple has negatives of its own "
-            f"on both sides, as PyKEEN draws them, and {shared} times\nas fast with our default, negatives that a "
+            f"(FB15k, {len(models)} models) training is {own} times as fast\nwhere each triple has negatives of its "
+            f"own on both sides, as PyKEEN draws them, and {shared} times\nas fast with our default, negatives that a "
             "chunk of triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
 
 
@@ -400,7 +400,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292
   .ours { fill: #3fb68b } .theirs { fill: #7d8590 }
 }
 </style>"""
-LEFT, RIGHT, TOP, ROW = 190, 640, 56, 52
+WIDTH, LEFT, RIGHT, TOP, ROW = 540, 180, 470, 76, 52
 LOWEST, HIGHEST = 1e4, 1e8
 
 
@@ -412,12 +412,12 @@ def chart(results: Results) -> str:
 
     rows = [row for row in fb15k_rates(results) if row[1]]
     bottom = TOP + ROW * len(rows)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {bottom + 40}" role="img" '
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {bottom + 30}" role="img" '
              'aria-label="Triples per second of dglke_frugal and DGL-KE">', STYLE,
-             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second (each line is ten times '
-             'the one before)</text>',
-             '<rect class="ours" x="10" y="31" width="12" height="12"/><text x="28" y="42">dglke_frugal</text>',
-             '<rect class="theirs" x="130" y="31" width="12" height="12"/><text x="148" y="42">DGL-KE</text>']
+             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second</text>',
+             '<text class="small" x="10" y="38">each line is ten times the one before</text>',
+             '<rect class="ours" x="10" y="51" width="12" height="12"/><text x="28" y="62">dglke_frugal</text>',
+             '<rect class="theirs" x="130" y="51" width="12" height="12"/><text x="148" y="62">DGL-KE</text>']
     for power in range(round(math.log10(LOWEST)), round(math.log10(HIGHEST)) + 1):
         at, label = x(10.0**power), f"{10 ** (power - 6):g} M" if power >= 6 else f"{10 ** (power - 3):g} k"
         parts.append(f'<line class="grid" x1="{at:.0f}" y1="{TOP}" x2="{at:.0f}" y2="{bottom}"/>'

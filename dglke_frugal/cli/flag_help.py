@@ -80,9 +80,9 @@ def _section(command: str, module: types.ModuleType, about: str) -> Iterator[str
         yield "All other flags are those of `dglke_train`."
     yield from ("", "| flag | | what it does |", "|---|---|---|")
     for name, words in described_arguments(module.own_flags()):
-        yield _cells(f"`{name}`", "", _escaped(words))
+        yield _cells(name, "", _escaped(words))
     for name, words in described_arguments(module.dglke_flags()) if hasattr(module, "dglke_flags") else ():
-        yield _cells(f"`{name}`", "D", _escaped(words))
+        yield _cells(name, "D", _escaped(words))
 
 
 def described_arguments(parser: argparse.ArgumentParser) -> Iterator[Tuple[str, str]]:
@@ -92,8 +92,8 @@ def described_arguments(parser: argparse.ArgumentParser) -> Iterator[Tuple[str, 
             named = "FILE" if "file" in each.dest else "DIR" if "path" in each.dest else each.dest.upper()
             value = each.metavar or "|".join(each.choices or ()) or {int: "N", float: "X"}.get(each.type, named)
             value = "" if each.nargs == 0 else f"{value} ..." if each.nargs == "+" else value
-            name = " ".join(filter(None, (", ".join(each.option_strings), value)))
-            yield name, each.help % {**vars(each), "prog": parser.prog}
+            name = f"`{', '.join(each.option_strings)}` {value}" if each.option_strings else value
+            yield name.strip(), each.help % {**vars(each), "prog": parser.prog}
 
 
 def _cells(*cells: str) -> str:
@@ -102,7 +102,7 @@ def _cells(*cells: str) -> str:
 
 def _row(each: Option) -> str:
     default = _default(each) or ("off" if each.is_switch else "")
-    return _cells(f"`{_flag(each)}`", "D" if each.of_dglke else "", default, _escaped(each.help), each.changes.words)
+    return _cells(f"`{_names(each)}` {_value(each)}".strip(), "D" if each.of_dglke else "", default, _escaped(each.help), each.changes.words)
 
 
 def _escaped(words: str) -> str:
@@ -111,14 +111,18 @@ def _escaped(words: str) -> str:
 
 
 def _line(each: Option) -> str:
-    return f"  {_flag(each):<{_COLUMN - 4}}  {described(each)}"
+    return f"  {f'{_names(each)} {_value(each)}'.strip():<{_COLUMN - 4}}  {described(each)}"
 
 
-def _flag(each: Option) -> str:
-    """A flag with its short name and what stands for its values."""
+def _names(each: Option) -> str:
+    """A flag, with its short name."""
+    return f"{each.short + ', ' if each.short else ''}--{each.name}"
+
+
+def _value(each: Option) -> str:
+    """The word that stands for a flag's values."""
     value = "on|off" if each.is_switch else each.metavar or "|".join(each.choices or ())
-    value = "" if each.default is False else f" {value}{' ...' if each.many else ''}"
-    return f"{each.short + ', ' if each.short else ''}--{each.name}{value}"
+    return "" if each.default is False else f"{value}{' ...' if each.many else ''}"
 
 
 def _default(each: Option) -> str:
