@@ -228,11 +228,12 @@ def p2f_in_short(results: Results) -> str:
                         for leg in ("frugal", "frugal_default"))
     columns = millions(best_rate(results, "ranks-2gpus", "large", "columns_default_2", "columns_2", "columns_whole_2"))
     words = (
-        "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to "
-        "host memory while later steps compute. **Flush threads** do that for several processes on the CPU that leave "
-        "a core free, for several data-parallel GPUs with `--row_dtype fp16`, and for `Embedding` in several processes. "
-        "**The GPU stores the rows itself**, without flush threads, on one GPU with a cache, on several GPUs sharded by columns "
-        "with a cache, on several data-parallel GPUs in float32, and for `Embedding` on one GPU. Measured against "
+        "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to host "
+        "memory while later steps compute. **Flush threads** do that for several processes on the CPU that leave a "
+        "core free, for several data-parallel GPUs with `--row_dtype fp16`, and for `Embedding` in several processes. "
+        "**The GPU stores the rows itself**, without flush threads, on one GPU with a cache, on several GPUs sharded "
+        "by columns with a cache, on several data-parallel GPUs in float32, and for `Embedding` on one GPU. Measured "
+        "against "
         "`--flush sync`, which writes all rows back in each step: flush threads of two to four processes on "
         f"{results.machine('ranks-cpu')} make {threads} its steps, two data-parallel GPUs that store rows themselves "
         f"{gpus.rstrip('x')} times (without a cache, their default; sync behind a cache of 5 %). Measured without "
