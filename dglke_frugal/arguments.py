@@ -1,4 +1,4 @@
-"""What callers of the Python interface give: numbers, switches, folders, ids and triples, each read in one place."""
+"""Arguments of the Python interface: numbers, switches, folders, ids and triples, each read in one place."""
 
 from __future__ import annotations
 

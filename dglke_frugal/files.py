@@ -169,7 +169,8 @@ def is_standard_output(path: str | os.PathLike) -> bool:
 
 
 def read_json(path: str | os.PathLike, remedy: str) -> Any:
-    """What a JSON file holds. FileNotFoundError if there is none; InputError, with the remedy, if it cannot be read."""
+    """The contents of a JSON file. FileNotFoundError if there is none; InputError, with the remedy, if it cannot be
+    read."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:

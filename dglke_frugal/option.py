@@ -53,7 +53,7 @@ IN_EVERY_RUN = When("", lambda config: True)
 
 @dataclass(frozen=True)
 class Option:
-    """What a field declares.
+    """The declaration of a field.
 
     Attributes:
         name: of the flag and the field. short: DGL-KE's short name, such as -adv.

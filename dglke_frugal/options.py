@@ -1,4 +1,5 @@
-"""What a training run is told, as frozen data. Field names are DGL-KE's flag names, so flags, files and code agree.
+"""The configuration of a training run, as frozen data. Field names are DGL-KE's flag names, so flags, files and code
+agree.
 
 Each field declares its flag by `option`: see option.py.
 """
@@ -172,7 +173,7 @@ class ModelConfig:
 @options("loss and optimizer")
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised, and by which steps. Fields from regularizer on: of a softmax over all entities
+    """The loss and the optimizer's steps. Fields from regularizer on: of a softmax over all entities
     alone.
 
     subsampling: by what a triple's losses are weighed (training/batches/subsampling.py).
@@ -300,7 +301,7 @@ class EvaluationConfig:
 @options("devices")
 @dataclass(frozen=True)
 class DeviceConfig:
-    """What the run computes on.
+    """The devices and processes of a run.
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (resolve.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
@@ -412,7 +413,7 @@ class RunConfig:
         0, "multiply --lr by --lr_factor after N validations without a better MRR",
         changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
     lr_decay_at: Sequence[int] = option(
-        (), "multiply --lr by --lr_factor after each of these steps",
+        (), "multiply --lr by --lr_factor after each step of the list",
         changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP",
         used=When("all these steps are after --max_step", by_part=True, holds=lambda config: (
             not config.run.lr_decay_at or min(config.run.lr_decay_at) < config.run.max_step)))
@@ -564,7 +565,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def numbers_flags(config: TrainConfig) -> dict[str, Any]:
-    """What the numbers of a run depend on besides its data: name of each flag that they depend on -> value, as JSON.
+    """All options that the numbers of a run depend on: name of each flag that they depend on -> value, as JSON.
 
     Of --gpu and --num_proc the value says how many processes train, and on what. Options that are auto count as such
     until they are resolved.
@@ -704,7 +705,7 @@ def _check_model(model: ModelConfig) -> None:
 
 
 def _check_lengths(config: TrainConfig) -> None:
-    """What --normalize_entities does not go with."""
+    """Refuse flags that do not go with --normalize_entities."""
     if not config.model.normalize_entities:
         return
     device, against_all = config.device, config.batch.against_all

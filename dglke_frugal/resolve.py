@@ -1,4 +1,4 @@
-"""What a run does where its options say auto: decided once, from options, graph and machine, with the reasons."""
+"""The choice for each option that is auto: made once, from options, graph and machine, with its reason."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ExecutionPlan:
                         for name, value in values.items() if value is not None]
 
     def log_lines(self) -> List[str]:
-        """What a run on GPUs or of several processes says of the decisions that its graph's size was needed for."""
+        """Log lines of a run on GPUs or of several processes on the choices that depend on the size of its graph."""
         if self.mode == "alone" and self.config.device.gpu[0] < 0:
             return []
         return [line for line in self.lines() if line.startswith(tuple(map(_option, self.reasons.keys() & LATE)))]

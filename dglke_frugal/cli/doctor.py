@@ -1,4 +1,4 @@
-"""`dglke_frugal doctor`: what is installed, what it can use, and whose commands are on PATH."""
+"""`dglke_frugal doctor`: versions, devices that can be used, and whose commands are on PATH."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _owner(command):
 
 
 def _cuda():
-    """What the extension can do with GPUs."""
+    """The extension's support of GPUs."""
     from .. import _native
 
     devices, reason = _native.cuda_devices(with_free_memory=True)
@@ -54,7 +54,7 @@ def _cuda():
 
 
 def _why_not_compiled():
-    """What a build without CUDA kernels lacks: nobody has recorded why it was built so."""
+    """The missing part of a build without CUDA kernels; no record says why it was built so."""
     nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
     missing = "which needs nvcc, and there is none on PATH or in /usr/local/cuda/bin"
     found = f"nvcc is there ({nvcc})" if nvcc else missing

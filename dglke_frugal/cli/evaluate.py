@@ -100,7 +100,9 @@ def dglke_flags() -> Parser:
     device = parser.add_argument_group("device")
     device.add_argument("--gpu", type=int, nargs="+", default=[-1], help="GPU number; -1 is the CPU (-1)")
     device.add_argument("--mix_cpu_gpu", action="store_true", default=False, help="accepted, no effect")
-    device.add_argument("--num_proc", type=int, default=1, help="threads in all are this times --num_thread (%(default)s)")
+    device.add_argument(
+        "--num_proc", type=int, default=1, help="threads in all are this times --num_thread (%(default)s)"
+    )
     device.add_argument(
         "--num_thread", type=int, default=1, help="see --num_proc; 1 and 1 take all cores (%(default)s)"
     )
@@ -183,7 +185,7 @@ def _check(given, seed):
 
 
 def _settings(given):
-    """What the run says, where the command line does not, and DGL-KE's default where neither does."""
+    """The settings of the command line, else of the run, else DGL-KE's defaults."""
     from ..inference.tables import is_unsaved_run, read_config
 
     folder = Path(given["model_path"])

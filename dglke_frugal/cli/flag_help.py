@@ -102,7 +102,8 @@ def _cells(*cells: str) -> str:
 
 def _row(each: Option) -> str:
     default = _default(each) or ("off" if each.is_switch else "")
-    return _cells(f"`{_names(each)}` {_value(each)}".strip(), "D" if each.of_dglke else "", default, _escaped(each.help), each.changes.words)
+    name = f"`{_names(each)}` {_value(each)}".strip()
+    return _cells(name, "D" if each.of_dglke else "", default, _escaped(each.help), each.changes.words)
 
 
 def _escaped(words: str) -> str:

@@ -43,10 +43,10 @@ EVERY: Dict[str, Option] = {**{each.name: each for each in CommandConfig.options
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line and exits with code 2."""
+    """Ends with one line about the fault and exit code 2."""
 
     def error(self, message):
-        """Say it and exit with code 2."""
+        """Print the fault and exit with code 2."""
         unknown = re.match(r"unrecognized arguments: (--\w+)", message)
         if unknown:
             message = f"there is no flag {unknown[1]}{instead_of_flag(unknown[1], self._flags())}"

@@ -104,7 +104,7 @@ def main(argv):
 
 
 def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
-    """What the command line says of dglke_train, by full names. Raises InputError."""
+    """The flags of dglke_train on the command line, by full names. Raises InputError."""
     given = flags.given(rest)
     for name in REFUSED:
         if given.pop(name, None):
@@ -133,8 +133,8 @@ def _fitted(space, given: Mapping[str, Any], every: bool):
 
 
 def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:
-    """What the numbers of trials depend on: flags, of the checked configurations of trials, and the data. graph: that
-    of all trials, if it has been read.
+    """All that the numbers of trials depend on: flags, of the checked configurations of trials, and the data. graph:
+    that of all trials, if it has been read.
 
     Raises InputError if trials could not be started, or would have no validation.
     """

@@ -1,4 +1,4 @@
-"""What the commands for trained runs have in common: two parsers each, for the reason that flags.py explains."""
+"""Flags that the commands for trained runs share: two parsers each, for the reason that flags.py explains."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def main(argv):
 
 
 def reports(wanted):
-    """What makes the report that --report asks for, as trackers of the run."""
+    """Trackers that write the report of --report."""
     if wanted is None:
         return []
     from ..report.live import LiveReport

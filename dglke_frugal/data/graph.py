@@ -53,7 +53,7 @@ class Names(Sequence):
 
     @cached_property
     def packed(self) -> Tuple[np.ndarray, np.ndarray]:
-        """What `load` returned: names as bytes, and where each begins."""
+        """The result of `load`: names as bytes, and where each begins."""
         return self._load()
 
     @cached_property

@@ -31,7 +31,7 @@ def keep_name_maps(graph: KnowledgeGraph, folder: Path, data_folder: Path) -> Kn
 
 
 def name_map_bytes(graph: KnowledgeGraph) -> int:
-    """What keep_name_maps writes into a run's folder, at most."""
+    """Bytes that keep_name_maps writes into a run's folder, at most."""
     if not graph.ids_by_appearance:
         return 0
     every = (graph.entity_names, graph.relation_names)

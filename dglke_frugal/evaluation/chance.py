@@ -1,4 +1,4 @@
-"""What a model that knows nothing scores, and whether a model is near that.
+"""Metrics of a model that knows nothing, and whether a model is near them.
 
 A true entity among n candidates, in random order, has each rank 1 .. n with probability 1 / n, so that the mean of its
 reciprocal rank is (1 + 1/2 + ... + 1/n) / n.

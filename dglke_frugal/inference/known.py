@@ -29,7 +29,7 @@ def graph_of_run(folder: Path, config: Mapping[str, Any], entities: int, relatio
         graph = load_graph(config["dataset"], given["data_path"], given["format"], given["data_files"],
                            given["delimiter"], given["has_edge_importance"])
     except InputError as error:
-        # What the reader advises are flags of the training.
+        # The reader's advice names flags of the training.
         reason = str(error).partition("; check --")[0]
         raise InputError(f"known triples are those of the data set that {folder} was trained on, which cannot be read: "
                          f"{reason}; give its folder, load(..., data_path=...), or correct data_path in "

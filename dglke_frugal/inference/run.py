@@ -324,7 +324,7 @@ class Run:
 
     @property
     def history(self) -> DataFrame:
-        """What the run logged: a pandas DataFrame with a row for each step that it did so after, which is the index,
+        """The run's log: a pandas DataFrame with a row for each step after which it logged, which is the index,
         and columns such as train/loss and valid/MRR, NaN where a step has none.
 
         Raises InputError without pandas, and for a run of DGL-KE's, which has no metrics.jsonl.

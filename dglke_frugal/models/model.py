@@ -1,4 +1,5 @@
-"""What a model must say about itself, and the dimensions and start values that DGL-KE derives from its flags."""
+"""The description that each model gives of itself, and the dimensions and start values that DGL-KE derives from its
+flags."""
 
 from __future__ import annotations
 

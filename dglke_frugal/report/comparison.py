@@ -64,7 +64,7 @@ def _hardware(run: RunLog) -> Optional[str]:
     return f"{found.get('cores')} cores, {found.get('processor')}"
 
 
-# What comes first stays in sight on a narrow screen.
+# The first columns stay in sight on a narrow screen.
 RESULTS = (
     Column("test MRR", "{:.4f}", _result("test", "MRR"), max),
     Column("HITS@1", "{:.4f}", _result("test", "HITS@1"), max),

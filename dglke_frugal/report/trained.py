@@ -1,4 +1,4 @@
-"""What a report knows of a run in addition to its log: the trained tables and the graph, where they still are."""
+"""The trained tables and the graph of a run, where they still are, for its report."""
 from __future__ import annotations
 
 from dataclasses import dataclass

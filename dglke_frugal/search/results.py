@@ -1,4 +1,4 @@
-"""What a search leaves behind: a table, results.json, a page, and the best trial's flags as a recipe."""
+"""The files of a search: a table, results.json, a page, and the best trial's flags as a recipe."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def recipe_flags(config: TrainConfig) -> Dict[str, Any]:
 
 
 def flags_in_full(recipe: Mapping[str, Any], full: TrainConfig) -> Dict[str, Any]:
-    """What a full run of this configuration is told besides the recipe of its trial, which it goes over."""
+    """Flags of a full run of this configuration, which override the recipe of its trial."""
     defaults, wanted = plain(TrainConfig().to_flags()), recipe_flags(full)
     return {name: wanted.get(name, defaults[name]) for name in {**recipe, **wanted}
             if wanted.get(name, defaults[name]) != recipe.get(name, defaults[name])}

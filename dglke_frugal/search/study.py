@@ -1,4 +1,5 @@
-"""What has been tried and what to try next: an Optuna study in a journal, which a killed search goes on with."""
+"""The trials so far and the choice of the next ones: an Optuna study in a journal, which a killed search goes on
+with."""
 
 from __future__ import annotations
 
@@ -147,7 +148,7 @@ class Study:
         return tried
 
     def interrupt(self, trial) -> None:
-        """The trial is not carried out; another search of the folder will."""
+        """The trial is given up; another search of the folder will run it."""
         self._repeat(trial.number, trial.params)
 
     def _as_tried(self, trial) -> Tried:

@@ -256,7 +256,7 @@ def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
 
 
 def rows_header(shape: Tuple[int, ...], dtype: str) -> bytes:
-    """What stands before the rows in the file of a table."""
+    """The bytes before the rows in the file of a table."""
     header = io.BytesIO()
     described = {"descr": SAVED_TYPES[dtype], "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(header, described)

@@ -26,7 +26,7 @@ torch_threads.borrow()
 
 
 class Executor(ABC):
-    """What all have in common.
+    """The common part of all executors.
 
     Attributes:
         torch_device: where embeddings are given out and gradients are taken.

@@ -228,7 +228,7 @@ def _torch_type(dtype) -> torch.dtype:
 
 @contextlib.contextmanager
 def _no_garbage_collection():
-    """What an earlier device has left is not released meanwhile: CUDA would refuse, and its memory stay registered."""
+    """The rest of an earlier device is not released meanwhile: CUDA would refuse, and its memory stay registered."""
     collects = gc.isenabled()
     gc.disable()
     try:

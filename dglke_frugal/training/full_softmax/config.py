@@ -1,4 +1,4 @@
-"""What a step against all entities computes, and which flags go with it."""
+"""The configuration of a step against all entities, and the flags that go with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..step.step_config import KERNEL_MODELS, StepConfig
 
 @dataclass(frozen=True)
 class FullSoftmaxConfig:
-    """What a step computes: `step` as elsewhere, of which the loss is the penalty's coefficient and norm alone.
+    """The configuration of a step: `step` as elsewhere, of which the loss is the penalty's coefficient and norm alone.
 
     optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its

@@ -65,7 +65,7 @@ def splits(queries: int, rows: int) -> Tuple[int, int]:
 
 
 def flash_floats(optimizer: str, queries: int, rows: int, dim: int, in_batch: int) -> int:
-    """What FlashSoftmax holds. in_batch: rows of a batch, at most."""
+    """Bytes that FlashSoftmax needs. in_batch: rows of a batch, at most."""
     part, wide = part_rows(rows), width(dim)
     held = splits(queries, part)[1] * whole_queries(queries) * (wide + 2)  # sums
     held += (2 * part + whole_queries(queries)) * wide // 2 + (in_batch + dim) * queries + rows

@@ -1,4 +1,5 @@
-"""What table_softmax.py does, for large tables of short rows on a GPU, whose scores cost more to keep than to compute.
+"""The softmax of table_softmax.py for large tables of short rows on a GPU, whose scores cost more to keep than to
+compute.
 
 Kernels: flash_kernels.py. They work in multiprocessors' own memory, so that little is kept in addition to the table.
 """

@@ -232,7 +232,7 @@ class FullSoftmax:
 
 
 class _Buffers:
-    """What steps of B queries work in."""
+    """The buffers of steps of B queries."""
 
     def __init__(self, device: Device, positives: int, dim: int, entities, relations):
         """entities, relations: a TableSoftmax or a FlashSoftmax each; relations: None without relation prediction."""

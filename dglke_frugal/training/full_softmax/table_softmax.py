@@ -138,7 +138,7 @@ class TableSoftmax:
         return log_sum
 
     def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
-        """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's
+        """Work that follows waits for the update. sums: (U, dim), to which the gradients by their scores of the batch's
         rows are added; these alone are not updated yet. Returns the loss without its weight, () float64."""
         if self._at_once:
             self._side_stream.join()

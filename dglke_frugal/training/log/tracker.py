@@ -202,7 +202,7 @@ class CsvTracker:
 
 @dataclass(frozen=True)
 class Validation:
-    """What a callback of train() is told.
+    """The argument of a callback of train().
 
     Attributes:
         step: how many steps are done.

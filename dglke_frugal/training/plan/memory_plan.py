@@ -39,7 +39,7 @@ LOG_LINE_BYTES = 512  # of metrics.jsonl
 
 @dataclass(frozen=True)
 class GraphSize:
-    """What of a graph decides how much memory a run needs.
+    """The facts of a graph that decide how much memory a run needs.
 
     triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory; training:
     training triples, None where only those of all splits are known; name_maps: bytes of the files of names that the run
@@ -67,7 +67,7 @@ class MemoryPlan:
     remedy: Dict[str, str]
 
     def bytes(self, place: str) -> int:
-        """What is needed in a place: host, device or disk."""
+        """The bytes needed in a place: host, device or disk."""
         return sum(self.parts[place].values())
 
     @property
@@ -104,7 +104,7 @@ class MemoryPlan:
 
 
 def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
-    """What several ranks take for the tables that each has as a whole, without the tables themselves: bytes of the
+    """Memory of several ranks for the tables that each has as a whole, without the tables themselves: bytes of the
     memory of their collectives (training/parallel/replicas.py), and on the CPU of a rank's gradients."""
     ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
     matrices = model.matrices if config.device.gpu[0] >= 0 else None
@@ -121,7 +121,7 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
-    """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if given."""
+    """Memory of training `config` on a graph of this size on this machine, in the run folder `folder` if given."""
     checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
                  DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
@@ -131,7 +131,7 @@ def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = 
 
 
 def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
-    """What of the plan lies on a device."""
+    """The device's part of the plan."""
     return sum(_parts(config, graph)[DEVICE].values())
 
 
@@ -206,7 +206,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         slots = flushing.slots
         host["flush engine"] = FLUSH_RECORDS_BYTES + _native.engine_bytes(
             flushing, graph.entities, dims.entity, state_floats(optimizer, dims.entity), config.model.row_dtype, on_gpu)
-        # What a rank knows of each slot; and what csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h hold.
+        # A rank's record of each slot; and the arrays of csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h.
         each_slot = graph.entities // 6 if flushing.policy == "static" else SCORED_SLOT_BYTES * slots
         host["cache index"] = 8 * slots + each_slot
         (device if on_gpu else host)["entity cache"] = slots * row

@@ -191,7 +191,7 @@ class TrainingRun:
         self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
 
     def _own_arrays(self) -> Dict[str, Any]:
-        """What a custom model has learned besides its rows."""
+        """The parameters of a custom model, without its rows."""
         return self.step.state_arrays()
 
     def _state(self) -> Dict[str, Any]:

@@ -171,7 +171,7 @@ def load(config: TrainConfig) -> KnowledgeGraph:
 
 
 def graph_size(graph: KnowledgeGraph) -> GraphSize:
-    """What the memory plan needs to know of a graph."""
+    """The facts of a graph that the memory plan needs."""
     sizes = {split: len(triples) for split, triples in graph.splits.items()}
     ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
     return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
