@@ -53,7 +53,7 @@ class BatchRing {
   bool try_write(std::int64_t step, std::int64_t first_step, const Batch& batch);
   // The batch of the step cannot be made: whoever reads it gets the error.
   bool try_write_error(std::int64_t step, std::int64_t first_step, const std::exception& error);
-  // Each rank, each step once: false if it is not there yet. Throws what write_error said.
+  // Each rank, each step once: false if it is not there yet. Throws the error of write_error.
   bool try_read(int rank, std::int64_t step, Batch& batch);
 
   // The same, waiting. They return false once `stopping` (call wake() after setting it), and throw RankLost, with a

@@ -92,10 +92,10 @@ def test_the_rate_falls_is_logged_and_is_what_steps_use(runs, capsys, monkeypatc
                                                                            make(config, *rest))[1])
     folder = runs("--max_step", 200, *PLATEAU)
     rate, best, expected = 2, -1.0, []
-    for (step, mrr), (at, messages) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
+    for (step, mrr), (at, found) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
         best, rate = max(best, mrr), rate * (1 if mrr > best else 0.3)
         expected.append(rate)
-        assert step == at and messages == pytest.approx(rate)
+        assert step == at and found == pytest.approx(rate)
     changes = list(dict.fromkeys([2, *expected]))
     assert len(changes) > 2 and rates == pytest.approx(changes)
     assert capsys.readouterr().out.count("the learning rate is now") == len(changes) - 1

@@ -109,9 +109,9 @@ def test_positives_of_a_chunk_share_negatives(triples, chunk, batch_size, rounde
 
 
 def test_as_many_positives_as_negatives_are_a_chunk_by_default(triples):
-    plain, messages = make(triples), make(triples, chunk=20)
+    by_default, given = make(triples), make(triples, chunk=20)
     for step in (0, 1, 77):
-        assert_same(plain.batch(step), messages.batch(step))
+        assert_same(by_default.batch(step), given.batch(step))
     with pytest.raises(InputError, match="size of a chunk must be at least 0"):
         make(triples, chunk=-1)
 
