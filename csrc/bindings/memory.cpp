@@ -16,7 +16,7 @@
 namespace frugal::bindings::memory {
 namespace {
 
-// What works on rows where they lie, as floats.
+// Functions on rows where they lie, as floats.
 HostTable& in_floats(HostTable& table) {
   table.layout().require_floats();
   return table;

@@ -16,9 +16,9 @@
 
 namespace frugal {
 
-// What a rank publishes for at most `rows` rows of a step: all their ids in ascending order, then kNoRow; and of the
-// shared ones, where their gradients begin in its staging, in kTargetFloats, and how many each of `entries` has. Places
-// are in numbers of 4 bytes from the part's beginning.
+// The arrays that a rank publishes for at most `rows` rows of a step: all their ids in ascending order, then kNoRow;
+// and of the shared ones, where their gradients begin in its staging, in kTargetFloats, and how many each of `entries`
+// has. Places are in numbers of 4 bytes from the part's beginning.
 struct SharedPart {
   static constexpr std::int32_t kNoRow = ReplicaPart::kNoRow;
   static constexpr std::int64_t kTargetFloats = 4;  // whose multiples rows begin at

@@ -1,5 +1,5 @@
-// What travels because of a step, and where to: write-backs that ranks are asked for, values, gradients, their places
-// in staging, and what flush workers are told of them.
+// The rows that leave their places because of a step: write-backs that ranks are asked for, values, gradients, their
+// places in staging, and what flush workers are told of them.
 #include <algorithm>
 #include <stdexcept>
 #include <string>

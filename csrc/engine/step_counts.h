@@ -1,4 +1,5 @@
-// What a plan does, in numbers: counted when it is made, since its arrays are at hand then, for the rank that runs it.
+// The counts of a plan, for the rank that runs it: taken when it is made, while its arrays are in the processor's
+// cache.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@
 
 namespace frugal {
 
-// What a row program needs to know of its model.
+// The numbers of its model that a row program needs.
 struct ModelNumbers {
   std::int64_t entity_dim, relation_dim;
   float gamma;

@@ -1,4 +1,4 @@
-// What happens to one row of a step, written once for both machines.
+// The update of one row of a step, written once for both processors.
 //
 // The code below is one warp's work. `Warp` supplies the machine: on a CUDA device 32 threads with one element each
 // (cuda/device_warp.cuh), on the CPU one thread with 32 elements in vector registers (cpu/host_warp.h). The order of
@@ -46,7 +46,7 @@ struct RowMemory {
   FRUGAL_HOST_DEVICE bool is_half() const { return element != RowElement::kFloat32; }
   // Where the state begins.
   FRUGAL_HOST_DEVICE std::int64_t embedding_floats() const { return is_half() ? (dim + 1) / 2 : dim; }
-  // What is copied of a record: embedding and state, up to whole 16-byte words.
+  // The copied part of a record: embedding and state, up to whole 16-byte words.
   FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (embedding_floats() + state + 3) / 4 * 4; }
   FRUGAL_HOST_DEVICE std::int64_t record_stride() const {
     return is_half() ? (dim + state + kLineFloats - 1) / kLineFloats * kLineFloats : stride;

@@ -11,7 +11,7 @@
 
 namespace frugal::cuda {
 
-// What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows
+// The way of a kernel's rows: the bus; the bus to a small table, which processors' caches hold, so that fewer rows
 // under way keep it busy; the bus while other ranks wait for the write-back; or nothing, where all of them lie on the
 // device.
 enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kBusAwaited, kNone };

@@ -146,8 +146,8 @@ __device__ void move_rows(const Sharing& by, std::int64_t count, unsigned blocks
   }
 }
 
-// What is done was written to host memory, but it is only ordered before the counter by the fence; the volatile store
-// is not kept back by any cache.
+// The work so far was written to host memory, but it is only ordered before the counter by the fence; the volatile
+// store is not kept back by any cache.
 __device__ inline void store_counter(std::uint64_t* counter, const std::int64_t* value) {
   __threadfence_system();
   *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
