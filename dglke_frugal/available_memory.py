@@ -11,7 +11,7 @@ NO_LIMIT = 1 << 60  # control groups of version 1 write a limit near 2^63 for no
 
 
 def host_bytes() -> Optional[int]:
-    """Bytes that this process may hold in all: those that it has and those that it may still take; None if unknown."""
+    """Bytes that this process may hold in all: its own and the ones that it may still take; None if unknown."""
     free = free_host_bytes()
     return None if free is None else free + (_field("/proc/self/status", "RssAnon") or 0)
 

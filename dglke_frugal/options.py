@@ -578,8 +578,8 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
 
 
 def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
-    """A line for each flag that has no effect in this run: of those that were `given`, and in a new run of those that
-    do not have their default.
+    """A line for each flag that has no effect in this run: of the `given` ones, and in a new run of all with another
+    value than their default.
 
     resumed: whether the run goes on in its folder.
     """

@@ -133,7 +133,7 @@ def _folder(sources: Sequence[Path], where: Where) -> Optional[Path]:
 
 
 def _states(sources: Sequence[Path]) -> list:
-    """Facts that change when one of the sources is written or replaced."""
+    """Numbers that change when one of the sources is written or replaced."""
     found = [path.stat() for path in sources if path.is_file()]
     return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found]
 

@@ -15,7 +15,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Facts (head, relation, tail), one per element of three columns.
+    """Triples (head, relation, tail), one per element of three columns.
 
     head, relation, tail: (n,) int32, or int64 where an id may exceed 2^31 - 1; contiguous, possibly memory-mapped.
     weight: (n,) float32, finite and above 0, or None.

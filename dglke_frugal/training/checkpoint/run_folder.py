@@ -58,7 +58,7 @@ def fingerprint(config: TrainConfig, graph: KnowledgeGraph) -> Fingerprint:
 
 
 def validation_identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
-    """Facts that two validations must share for their metrics to be comparable: flags, and checksums of triples."""
+    """Flags and checksums of triples that two validations must share for their metrics to be comparable."""
     flags = config.to_flags()
     return {**{name: flags[name] for name in PROTOCOL if OPTIONS[name].used.holds(config)},
             **{split: checksum_of(graph.splits.get(split, ())) for split in _validated(config)}}
@@ -70,7 +70,7 @@ def _validated(config: TrainConfig) -> Sequence[str]:
 
 
 def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
-    """Facts that the numbers of a run depend on, the same in all parts of it: flags, and the data."""
+    """The flags and the data that the numbers of a run depend on, the same in all parts of it."""
     return {**numbers_flags(config), **data.to_dict()}
 
 

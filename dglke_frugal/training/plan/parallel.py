@@ -1,4 +1,4 @@
-"""Facts about how several ranks share the work: data parallel, or sharded by columns (docs/gpus.md)."""
+"""How several ranks share the work: data parallel, or sharded by columns (docs/gpus.md)."""
 
 from __future__ import annotations
 
