@@ -18,7 +18,7 @@ EVERY = -1  # table, instead of the number of one
 
 
 class BatchForm(NamedTuple):
-    """What of a batch decides the shapes and the formulas of its step."""
+    """The facts of a batch that decide the shapes and the formulas of its step."""
 
     positives: int
     chunks: int
