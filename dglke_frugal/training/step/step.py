@@ -29,7 +29,7 @@ class Step(ABC):
         """Of the coming steps; between two steps."""
 
     def pack_ahead(self, sampler, announced: int, *tables) -> Optional[_native.BatchPacker]:
-        """The function that packs the full batches of `sampler` for a device, where they are made; None if there is none.
+        """A function that packs the full batches of `sampler` for a device where they are made, or None.
 
         announced: steps that are announced at a time. tables: as for run_rows.
         """
