@@ -1,4 +1,5 @@
-"""Tables of `Embedding`: making them, lookups of a million ids, and DLRM, beside torch's own on the same machine.
+"""Tables of `Embedding`: making them, lookups of a million ids, and DLRM, compared with torch's own on the same
+machine.
 
     python -m benchmarks.embedding --json FILE
     python -m benchmarks.embedding --json FILE --part lookup --scale 0.1      # in under a minute
@@ -7,21 +8,21 @@
 the seconds of processors, of the slowest kind of start values.
 
 `lookup`: training steps of 1,048,576 ids of a power law on 10 million rows of 128, on a GPU behind a cache of 10 %,
-with each optimizer, and torch's sparse embedding with all rows on that device. Beside them stands the floor: the
+with each optimizer, and torch's sparse embedding with all rows on that device. The floor is given, too: the
 seconds in which this machine copies as many bytes as a step has to move. embedding_bytes_over_floor is a step's seconds
 by those of the floor, with SGD.
 
 `dlrm`: steps of the model of examples/dlrm.py on made-up data of Criteo's shape, all with SGD and the same DenseStep.
-On the CPU beside torch's embedding with sparse gradients, in turns. On a GPU behind a cache of 5 %, without a cache
-(rows are read over the bus), and with torch's embedding on the CPU whose rows and gradients are copied through pinned
-memory (the paper's "PyTorch"). Beside the seconds of a step stand those of the host in its parts: `ahead` (the lookups
-to come are announced), `lookup`, `dense`, `update`, and `wait` for the GPU, which it does every tenth step. The model
-alone is the most that any table could reach.
+On the CPU compared with torch's embedding with sparse gradients, in turns. On a GPU behind a cache of 5 %, without a
+cache (rows are read over the bus), and with torch's embedding on the CPU whose rows and gradients are copied through
+pinned memory (the paper's "PyTorch"). With the seconds of a step come the host's seconds in its parts: `ahead` (the
+lookups to come are announced), `lookup`, `dense`, `update`, and `wait` for the GPU, which it does every tenth step. The
+model alone is the most that any table could reach.
 
 `workers`: the same model with one table for several processes, a GPU each, or on the CPU two. dlrm_gpus_over_one is how
 many times the samples of one GPU they take, by p2f and by sync.
 
-`keys`: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss beside the full
+`keys`: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss compared with the full
 table's.
 """
 from __future__ import annotations
@@ -234,8 +235,8 @@ def synchronize(device: str) -> None:
 
 def floor_of(ids: torch.Tensor, cached: int, state_floats: int, rates: dict) -> dict:
     """What a step has to move: ids are read, rows handed out, their gradients read, each distinct row with its state
-    read and written, and over the bus those that no cache of the hottest holds. seconds: of the slowest of these, since
-    bus and memory work side by side."""
+    read and written, and over the bus the rows that no cache of the hottest has. seconds: of the slowest of the three,
+    since bus and memory work side by side."""
     rows = torch.unique(ids)
     row, record = 4 * LOOKUP_DIM, 4 * (LOOKUP_DIM + state_floats)
     memory = len(ids) * (8 + 2 * row) + len(rows) * (row + 2 * record)
@@ -480,7 +481,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows and ids, 33.8 M rows of Criteo's")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 8192])
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warm", type=int, default=12, help="steps before those that count")
+    parser.add_argument("--warm", type=int, default=12, help="steps before the ones that count")
     parser.add_argument("--rounds", type=int, default=3, help="turns that those take which are compared on the CPU")
     parser.add_argument("--key_samples", type=int, default=400_000)
     parser.add_argument("--part", nargs="+", choices=["fill", "lookup", "dlrm", "workers", "keys"],

@@ -103,7 +103,7 @@ def run_vanilla(model, options, every):
 
 
 def compare_ranks(model, graph, vanilla_ranks, every):
-    """Our metrics by the rule of the release (see evaluation/release_rule.py) beside its own, on the same triples."""
+    """Our metrics by the rule of the release (see evaluation/release_rule.py) and by its own, on the same triples."""
     triples = tuple(column[::every] for column in graph.test)
     known = KnownTriples([tuple(split) for split in graph.splits.values()])
     same_rule = evaluate(model, triples, known, Protocol(known="penalized"))

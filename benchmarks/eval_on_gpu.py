@@ -68,7 +68,7 @@ def differences(expected: Evaluation, found: Evaluation, every: int = 1) -> Dict
 
 
 def gpu_leg(model, graph, on_cpu: Evaluation, options) -> Dict:
-    """Seconds on the GPU beside the evaluation of the CPU; then all models with random tables. Nulls without a GPU."""
+    """Seconds of an evaluation on the GPU and on the CPU; then all models with random tables. Nulls without a GPU."""
     if options.gpu < 0:
         return {"eval_seconds_gpu": None, "eval_seconds_gpu_host_table": None}
     result = {}

@@ -1,5 +1,5 @@
-"""Times a step against all entities (1vsAll, ComplEx, Adagrad per element, n3) beside compiled PyTorch, and trains to a
-quality.
+"""Times a step against all entities (1vsAll, ComplEx, Adagrad per element, n3) and one of compiled PyTorch, and trains
+to a quality.
 
     python -m benchmarks.full_softmax --json FILE [--sizes 14k 123k 2500k] [--matmul tf32] [--skip_torch]
     python -m benchmarks.full_softmax --json FILE --data FOLDER --graph wn18rr --dim 200 --epochs 50 --matmul tf32
@@ -7,9 +7,9 @@ quality.
 
 A step is two batches of 1000, one of each direction. Figures, by size: ms of a step here and in PyTorch (the same
 loss, penalty and optimizer, compiled, in TF32), their quotient, TFLOP/s (four products a batch: scores twice, and both
-gradients), and the peak of device memory beside tables and states, over the entity table. With --graph: MRR and hits of
-the test triples, filtered, ties against us, heads ranked as tails of inverse relations, and seconds of training; on the
-CPU also GFLOP/s of the steps, beside those of a product of PyTorch's of a batch with all entities, before and after.
+gradients), and the peak of device memory without tables and states, over the entity table. With --graph: MRR and hits
+of the test triples, filtered, ties against us, heads ranked as tails of inverse relations, and seconds of training; on
+the CPU also GFLOP/s of the steps, and of a product in PyTorch of a batch with all entities, before and after.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def random_triples(entities):
 
 
 def our_step(entities, dim, matmul, gpu):
-    """ms of a step, and the peak of device memory beside tables and states, in bytes."""
+    """ms of a step, and the peak of device memory without tables and states, in bytes."""
     device = CudaDevice(gpu) if gpu >= 0 else HostDevice()
     before = torch.cuda.memory_allocated() if gpu >= 0 else 0  # of other sizes, that captured graphs still hold
     training = Training(device, random_triples(entities), entities, RELATIONS, dim, matmul)

@@ -1,4 +1,5 @@
-"""What is learned with entity rows in half precision, beside rows in float32: recipes run in full, by several seeds.
+"""What is learned with entity rows in half precision, compared with rows in float32: recipes run in full, by several
+seeds.
 
     python -m benchmarks.half_rows --json FILE --data_path P [--runs fb15k/transe_l2 ...] [--dtypes fp32 fp16]
                                    [--seeds 1 2 3] [--gpu N] [--at_once N]
@@ -45,7 +46,7 @@ def main():
     parser.add_argument("--dtypes", nargs="+", choices=ROW_DTYPES, default=ROW_DTYPES)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--gpu", type=int, help="train on this GPU, with 5 %% of the rows cached")
-    parser.add_argument("--at_once", type=int, default=1, help="runs beside each other")
+    parser.add_argument("--at_once", type=int, default=1, help="runs at the same time")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     options = parser.parse_args()
     report = {"runs": {}, **result_file.read(options.json)}

@@ -204,7 +204,7 @@ def updates(device, count, dim=400, occurrences=2):
 
 
 def overlap(torch, to_staging, to_host):
-    """Seconds of a fixed amount of matrix products alone, and with each kind of update on another stream beside it."""
+    """Seconds of a fixed amount of matrix products alone, and while another stream makes each kind of update."""
     a = torch.randn(4096, 4096, device="cuda")
     side = torch.cuda.Stream()
     result = {}

@@ -42,8 +42,9 @@ def swapped_out() -> int:
 def train(data: Path, runs: Path, options: argparse.Namespace) -> dict:
     """Train and test in a process of its own; returns its result.json, with the steps/s of its intervals."""
     command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", str(data)]
-    command += ["--save_path", str(runs), "--model_name", "TransE_l2", "--hidden_dim", str(options.hidden_dim), "--gamma", "10"]
-    command += ["--lr", "0.1", "-rc", "1e-9", "-adv", "--batch_size", "1000", "--neg_sample_size", "200", "--seed", "1"]
+    command += ["--save_path", str(runs), "--model_name", "TransE_l2", "--hidden_dim", str(options.hidden_dim)]
+    command += ["--gamma", "10", "--lr", "0.1", "-rc", "1e-9", "-adv", "--batch_size", "1000"]
+    command += ["--neg_sample_size", "200", "--seed", "1"]
     command += ["--max_step", str(options.steps), "--log_interval", str(options.steps // INTERVALS), "--no_save_emb"]
     command += [] if options.skip_test else ["--test"]
     command += ["--neg_sample_size_eval", "1000", "--batch_size_eval", "1000", "--eval_percent", "0.05"]
@@ -86,7 +87,8 @@ def main() -> None:
         "generate_seconds": made - began, "run_seconds": whole,
         "load_and_initialize_seconds": run["seconds"]["initialization"],
         "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
-        "steps_per_second": run["steps_per_second"], "cache_ratio": options.cache_ratio if options.gpu[0] >= 0 else None,
+        "steps_per_second": run["steps_per_second"],
+        "cache_ratio": options.cache_ratio if options.gpu[0] >= 0 else None,
         "test_seconds": run["seconds"].get("testing"), "test": run.get("test"),
         "planned_bytes": run["planned_host_bytes"], "peak_bytes": run["peak_host_bytes"],
         "peak_over_plan": run["peak_host_bytes"] / run["planned_host_bytes"], "swapped_bytes": swapped_out() - swapped,

@@ -1,4 +1,5 @@
-"""Two machines on one host: what they send, what they wait, and their speed beside two workers of one process group.
+"""Two machines on one host: what they send, what they wait, and their speed over that of two workers of one process
+group.
 
     python -m benchmarks.machines --json FILE [--entities 20000000] [--gbit 2.5 1] [--steps 60]
 

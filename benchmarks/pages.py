@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import textwrap
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -127,12 +128,12 @@ def quality(results: Results) -> str:
         ("wn18rr", "wn18rr/complex_softmax_relations, seed 1", softmax, "Chen et al."),
         ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE"),
     ):
-        rows.append([graph, model, *_beside_published(results, run, source),
+        rows.append([graph, model, *_with_published(results, run, source),
                      f"`dglke_train --preset {run.split(',')[0]}`"])
     return table(["graph", "model", "MRR", "MRR of others", "command"], rows)
 
 
-def _beside_published(results: Results, run: str, source: str) -> List[str]:
+def _with_published(results: Results, run: str, source: str) -> List[str]:
     found = results("recipes-1gpu", "runs", run) or {}
     published = found.get("published_mrr")
     return [mrr(found.get("MRR")), f"{mrr(published)} ({source}, published)" if published else NOTHING]
@@ -215,28 +216,37 @@ def flushing(results: Results) -> str:
     return table(["workers", "machine", "way", "P2F, steps/s of all", "`--flush sync`", "ratio"], rows)
 
 
-def flushing_sentence(results: Results) -> str:
-    """The same in a sentence."""
+def p2f_in_short(results: Results) -> str:
+    """The first paragraph of the page on P2F: who writes rows back where, and what that was measured to give."""
     of_cpu = [[results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync")]
               for count in "234"]
     ratios = [p2f / sync for p2f, sync in of_cpu if p2f and sync]
+    threads = f"{min(ratios):.2f} to {max(ratios):.2f} times" if ratios else NOTHING
     gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
                 best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
-    if not ratios:
-        return "Measured beside `--flush sync`, which writes all rows back in each step: nothing yet.\n"
-    if max(ratios) <= 1:
-        rates = f"{100 - 100 * max(ratios):.0f} to {100 - 100 * min(ratios):.0f} % slower than"
-    else:
-        rates = f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as"
-    return (f"Measured: two to four processes on {results.machine('ranks-cpu')} are with flush threads {rates} with\n"
-            "`--flush sync`, which writes all rows back in each step. Two data-parallel GPUs that write rows "
-            "themselves make "
-            f"{gpus.rstrip('x')} times the\nsteps of `--flush sync`; the cache settings differ, too: P2F ran there "
-            "without a cache, its default, and sync behind a\ncache of 5 %.\n")
+    cached, resident = (millions(results("train_gpu-1gpu", "fb15k", leg, "triples_per_second"))
+                        for leg in ("frugal", "frugal_default"))
+    columns = millions(best_rate(results, "ranks-2gpus", "large", "columns_default_2", "columns_2", "columns_whole_2"))
+    words = (
+        "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to host "
+        "memory while later steps compute. **Flush threads** do that for several processes on the CPU that leave a "
+        "core free, for several data-parallel GPUs with `--row_dtype fp16`, and for `Embedding` in several processes. "
+        "**The GPU stores the rows itself**, without flush threads, on one GPU with a cache, on several GPUs sharded "
+        "by columns with a cache, on several data-parallel GPUs in float32, and for `Embedding` on one GPU. Measured "
+        "against "
+        "`--flush sync`, which writes all rows back in each step: flush threads of two to four processes on "
+        f"{results.machine('ranks-cpu')} make {threads} its steps, two data-parallel GPUs that store rows themselves "
+        f"{gpus.rstrip('x')} times (without a cache, their default; sync behind a cache of 5 %). Measured without "
+        f"`--flush sync`: {results.machine('train_gpu-1gpu')} with 5 % of FB15k cached makes {cached} M triples/s, and "
+        f"{resident} M where all rows lie on the GPU; {results.machine('ranks-2gpus')} sharded by columns with 5 % of "
+        f"20 million entities cached make {columns} M. Data-parallel GPUs in fp16 and `Embedding` in several processes "
+        "were not measured.")
+    together = re.sub("`[^`]*`|[0-9]+ %", lambda found: found[0].replace(" ", "\0"), words)
+    return "\n".join(textwrap.wrap(together, 140, break_on_hyphens=False)).replace("\0", " ") + "\n"
 
 
 def workers_cpu(results: Results) -> str:
-    """Several processes on the CPU beside DGL-KE's."""
+    """Several processes on the CPU, ours and DGL-KE's."""
     rows = []
     for count in ("1", "2", "3", "4"):
         found = results("ranks-cpu", "ranks", count) or {}
@@ -261,7 +271,7 @@ def large_graph(results: Results) -> str:
 
 
 def softmax(results: Results) -> str:
-    """A step against all entities beside compiled PyTorch."""
+    """A step against all entities, ours and that of compiled PyTorch."""
     rows = []
     for size, name in (("14,541 x 2000", "14k"), ("123,182 x 2000", "123k"), ("2,500,604 x 100", "2500k")):
         ours, theirs = (results("full_softmax-1gpu", "speed_tf32", f"{who}_ms_{name}") for who in ("softmax", "torch"))
@@ -271,7 +281,7 @@ def softmax(results: Results) -> str:
 
 
 def embedding(results: Results) -> str:
-    """A DLRM step with `Embedding` beside torch's own embedding."""
+    """A DLRM step with `Embedding` and with torch's own embedding."""
     rows = []
     for place, file, other in (("gpu", "embedding-1gpu", "torch_gpu_by_copies"), ("cpu", "embedding-cpu", "torch_cpu")):
         for batch in ("1024", "8192"):
@@ -295,7 +305,7 @@ def evaluation(results: Results) -> str:
 
 
 def seeds(results: Results) -> str:
-    """What is learned beside DGL-KE, by three seeds."""
+    """MRR of ours and of DGL-KE, by three seeds."""
     rows = []
     for what, file in (("one process, 24,000 steps", "quality-cpu"),
                        ("four processes, 6,000 steps each", "quality_of_workers-1gpu")):
@@ -308,7 +318,7 @@ def seeds(results: Results) -> str:
 
 
 def half_rows(results: Results) -> str:
-    """MRR with rows in fp16 beside float32."""
+    """MRR with rows in fp16 and in float32."""
     rows = []
     for name, found in (results("half_rows-1gpu", "compared") or {}).items():
         mean = found.get("mean_mrr", {})
@@ -334,7 +344,7 @@ def search(results: Results) -> str:
 
 
 def pykeen(results: Results) -> str:
-    """Triples/s beside PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
+    """Triples/s of ours and of PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
     rows = []
     if not results("pykeen-cpu", "models"):
         return "Not measured yet.\n"
@@ -351,12 +361,12 @@ def pykeen_sentence(results: Results) -> str:
     models = (results("pykeen-cpu", "models") or {}).values()
     ratios = {leg: sorted(found[leg] / found["pykeen"] for found in models) for leg in ("own", "shared")}
     if not models:
-        return "Beside PyKEEN: [how to compare](docs/from-pykeen.md); not measured yet.\n"
+        return "Compared with PyKEEN: [how to compare](docs/from-pykeen.md); not measured yet.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
-    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
-            f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on "
-            f"both sides, as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk "
-            "of triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
+    return (f"Compared with PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} "
+            f"(FB15k, {len(models)} models) training is {own} times as fast\nwhere each triple has negatives of its "
+            f"own on both sides, as PyKEEN draws them, and {shared} times\nas fast with our default, negatives that a "
+            "chunk of triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
 
 
 def _one_core(results: Results, file: str) -> str:
@@ -366,7 +376,7 @@ def _one_core(results: Results, file: str) -> str:
 
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
-        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, flushing_sentence, workers_cpu,
+        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
         large_graph, softmax, embedding, evaluation, seeds, half_rows, search, pykeen, pykeen_sentence)
 }
 
@@ -391,7 +401,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292
   .ours { fill: #3fb68b } .theirs { fill: #7d8590 }
 }
 </style>"""
-LEFT, RIGHT, TOP, ROW = 190, 640, 56, 52
+WIDTH, LEFT, RIGHT, TOP, ROW = 540, 180, 470, 76, 52
 LOWEST, HIGHEST = 1e4, 1e8
 
 
@@ -403,12 +413,12 @@ def chart(results: Results) -> str:
 
     rows = [row for row in fb15k_rates(results) if row[1]]
     bottom = TOP + ROW * len(rows)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {bottom + 40}" role="img" '
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {bottom + 30}" role="img" '
              'aria-label="Triples per second of dglke_frugal and DGL-KE">', STYLE,
-             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second (each line is ten times '
-             'the one before)</text>',
-             '<rect class="ours" x="10" y="31" width="12" height="12"/><text x="28" y="42">dglke_frugal</text>',
-             '<rect class="theirs" x="130" y="31" width="12" height="12"/><text x="148" y="42">DGL-KE</text>']
+             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second</text>',
+             '<text class="small" x="10" y="38">each line is ten times the one before</text>',
+             '<rect class="ours" x="10" y="51" width="12" height="12"/><text x="28" y="62">dglke_frugal</text>',
+             '<rect class="theirs" x="130" y="51" width="12" height="12"/><text x="148" y="62">DGL-KE</text>']
     for power in range(round(math.log10(LOWEST)), round(math.log10(HIGHEST)) + 1):
         at, label = x(10.0**power), f"{10 ** (power - 6):g} M" if power >= 6 else f"{10 ** (power - 3):g} k"
         parts.append(f'<line class="grid" x1="{at:.0f}" y1="{TOP}" x2="{at:.0f}" y2="{bottom}"/>'

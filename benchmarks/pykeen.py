@@ -1,4 +1,4 @@
-"""Triples that one core trains in a second beside PyKEEN.
+"""Triples that one core trains in a second, compared with PyKEEN.
 
     python -m benchmarks.pykeen --json FILE --data_path P [--repeats 3] [--models TransE_l2 ...]
 

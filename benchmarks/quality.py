@@ -95,7 +95,7 @@ def main():
     parser.add_argument("--regularization_coef", type=float, help="instead of the recipe's: losses are means over a "
                         "batch and the penalty is not, so four times the batch takes a quarter of it")
     parser.add_argument("--gpu", type=int, help="train on this GPU")
-    parser.add_argument("--at_once", type=int, default=1, help="runs beside each other; their seconds then mean little")
+    parser.add_argument("--at_once", type=int, default=1, help="runs at the same time; their seconds then mean little")
     parser.add_argument("--steps", type=int, default=6000, help="24000 in the published recipe (%(default)s)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--trainers", nargs="+", default=["vanilla", "native"], choices=list(TRAINERS))

@@ -8,7 +8,7 @@ per rank in all of them; vanilla with its own sampler. Ranks have the GPUs in tu
 one. Where there are fewer cores, or GPUs, than ranks, they compete, so the ratio to vanilla at the same number of ranks
 is what can be compared, not the growth with the number.
 
-With several GPUs, one beside all of them comes first: benchmarks/several_gpus.py, whose keys go to the same file;
+With several GPUs, one alone and all of them come first: benchmarks/several_gpus.py, whose keys go to the same file;
 `--part` names what of it, `--legs` which legs, and `--ranks` without a number leaves the rest out.
 """
 from __future__ import annotations
@@ -107,10 +107,10 @@ def main():
     parser.add_argument("--dataset", default="FB15k")
     parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")
     parser.add_argument("--part", nargs="*", choices=several_gpus.PARTS, default=list(several_gpus.PARTS),
-                        help="of one GPU beside several")
+                        help="of one GPU and of several")
     parser.add_argument("--legs", nargs="+", default=["*"], metavar="PART:LEG",
                         help="patterns of the legs of these parts, fb15k:columns_on_device_2 for example (all)")
-    parser.add_argument("--counts", type=int, nargs="+", help="how many of the GPUs, beside one (all)")
+    parser.add_argument("--counts", type=int, nargs="+", help="how many of the GPUs, in addition to one (all)")
     parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2, 3, 4])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "vanilla"], default=["p2f", "sync", "vanilla"])

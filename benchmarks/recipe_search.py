@@ -4,8 +4,8 @@
 
 FILE.yaml gives for each run (FOLDER/NAME, as the preset would be called) a search space (docs/search.md), or the name
 of one of the package's with the flags that are still to give: `{space: complex, flags: {dataset: FB15k-237}}`. Each
-search has an equal share of the S seconds, `--at_once` trials at a time; what has been searched is kept beside FILE,
-and a further call goes on with it. Runs train beside each other, so their seconds mean little. The JSON is written
+search has an equal share of the S seconds, `--at_once` trials at a time; what has been searched is kept next to FILE,
+and a further call goes on with it. Runs train at the same time, so their seconds mean little. The JSON is written
 after each.
 """
 
@@ -71,7 +71,7 @@ def main():
     parser.add_argument("--spaces", required=True, help="the spaces by run")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
     parser.add_argument("--seconds", type=float, required=True, help="of searching, for all together")
-    parser.add_argument("--at_once", type=int, default=6, help="trials beside each other (%(default)s)")
+    parser.add_argument("--at_once", type=int, default=6, help="trials at the same time (%(default)s)")
     parser.add_argument("--runs", nargs="+", help="some of the spaces alone")
     parser.add_argument("--gpu", type=int, help="train on this GPU")
     parser.add_argument("--seed", type=int, default=0, help="of the searches (%(default)s)")

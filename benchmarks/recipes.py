@@ -1,4 +1,4 @@
-"""Recipes run in full, their test metrics beside the published ones.
+"""Recipes run in full, their test metrics and the published ones.
 
     python -m benchmarks.recipes --json FILE --data_path P [--runs fb15k/complex ...] [--gpu N] [--at_once N]
     python -m benchmarks.recipes --json FILE --data_path P --runs '*softmax*' --gpu 0 --matmul tf32 --at_once 4
@@ -9,7 +9,7 @@ at e00bccf), LibKGE's for wn18rr, fb15k_237 and fb15k/rescal (README.md of its r
 reciprocal relations and a search over hundreds of settings, so another way of training than negative sampling). Runs
 named _dglke are by DGL-KE's two formulas (docs/evaluation.md), and so are its levels for them.
 `over_published_mrr` is their ratio; runs named _softmax are compared with what the sources in their YAML files report.
-Seconds of runs beside each other mean little.
+Seconds of runs that share a machine mean little.
 On a GPU 5 % of the entities are cached (--cache_ratio 0.05), but for a softmax over all entities, which has no cache.
 """
 
@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="train each with these (the preset's own)")
     parser.add_argument("--matmul", choices=MATMULS, help="precision of products on the GPU (the preset's own)")
     parser.add_argument("--gpu", type=int, help="train on this GPU")
-    parser.add_argument("--at_once", type=int, default=1, help="runs beside each other")
+    parser.add_argument("--at_once", type=int, default=1, help="runs at the same time")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     options = parser.parse_args()
     report = {"runs": {}, **result_file.read(options.json)}

@@ -33,7 +33,7 @@ def read(path: Path) -> Dict[str, Any]:
 
 
 def write(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write figures and machine. Those that were read() from a file name the commits of their earlier parts, too."""
+    """Write figures and machine. Figures from a file (read()) name the commits of their earlier parts, too."""
     facts, earlier = machine.facts(), figures.get(MACHINE, {})
     commits = {*earlier.get("earlier_commits", ()), earlier.get("commit") or "unknown"} if earlier else set()
     if commits - {facts["commit"]}:

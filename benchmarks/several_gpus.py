@@ -208,13 +208,13 @@ def write_large(entities, folder):
 
 
 def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("*",)):
-    """Measure, and write `path` after each leg. counts: of GPUs, beside one. only: patterns of part:leg."""
+    """Measure, and write `path` after each leg. counts: of GPUs, in addition to one. only: patterns of part:leg."""
     legs = Legs(path, gpus, counts, entities, only)
     with tempfile.TemporaryDirectory() as folder:
         made = threading.Thread(target=write_large, args=(entities, Path(folder)))
         large_parts = {"large", "large_rows"} & set(parts)
         if large_parts:
-            made.start()  # on another core, beside the first legs
+            made.start()  # on another core, during the first legs
         graph = ["--dataset", "FB15k", "--data_path", str(data_path)]
         if "fb15k" in parts:
             legs.warm_up([*graph, *ONE["one_on_device"]])

@@ -1,4 +1,4 @@
-"""Training steps per second beside unmodified DGL-KE, from the command line, on this machine with the same threads.
+"""Training steps per second of ours and of DGL-KE, from the command line, on this machine with the same threads.
 
     python -m benchmarks.train --json FILE [--data_path P] [--threads N] [--repeats N] [--models TransE_l2 ...]
 

@@ -1,4 +1,4 @@
-"""Training steps per second on one GPU beside unmodified DGL-KE, from the command line.
+"""Training steps per second on one GPU, of ours and of DGL-KE, from the command line.
 
     python -m benchmarks.train_gpu --json FILE [--part {fb15k,memory,models,large}] [--legs NAME ...] [--data_path P]
                                    [--entities N]
@@ -13,7 +13,7 @@ models: all eight models, behind a cache of 5 %.
 memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
 resident, behind 5 % and with the default, rows in float32 and in half precision.
 large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in half precision
-[step_us_20m_5_fp16], beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for
+[step_us_20m_5_fp16], and DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for
 rows is [stall_share].
 
 A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of what it said as its reason.
@@ -156,7 +156,8 @@ def main():
             report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")
         if "memory" in options.part:
             report["device_peak_over_plan"] = {
-                f"{name}_{element}": peak_over_plan([*graph, *FRUGAL[name], "--row_dtype", element, "--gpu", options.gpu])
+                f"{name}_{element}": peak_over_plan(
+                    [*graph, *FRUGAL[name], "--row_dtype", element, "--gpu", options.gpu])
                 for name in MEMORY for element in ("fp32", "fp16")}
         if "models" in options.part:
             for model in RECIPES:

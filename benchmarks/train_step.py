@@ -1,4 +1,4 @@
-"""Times the C++ training step alone, phase by phase, beside its floor.
+"""Times the C++ training step alone, phase by phase, and its floor.
 
     python -m benchmarks.train_step --json FILE [--models TransE_l2 ...] [--threads N] [--steps N]
 

@@ -1,4 +1,4 @@
-// What stands for the CUDA sources of all folders in a build without CUDA, where nobody has device memory.
+// Replaces the CUDA sources of all folders in a build without CUDA, where nobody has device memory.
 #include "base/device/device_error.h"
 #include "comm/cuda/gather_arrays.h"
 #include "comm/cuda/owner_transfer.h"

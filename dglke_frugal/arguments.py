@@ -1,4 +1,4 @@
-"""What callers of the Python interface give: numbers, switches, folders, ids and triples, each read in one place."""
+"""Arguments of the Python interface: numbers, switches, folders, ids and triples, each read in one place."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def read_ids(what: str, items: Any, id_of: Optional[Callable[[str], int]] = None
         InputError: no list in one dimension, or an item that is no integer and no name.
     """
     if isinstance(items, (Mapping, Set)):
-        raise InputError(f"{what}: a {type(items).__name__} has no order, so that answers could not be told apart; give a "
-                         "list")
+        raise InputError(f"{what}: a {type(items).__name__} has no order, so that answers could not be told apart; "
+                         "give a list")
     array = _array(items)
     if array is not None:
         if array.ndim > 1:
@@ -181,7 +181,7 @@ def _of_sequence(given: Any, members: list) -> tuple:
             raise InputError("three items of three each may be rows or columns; give rows as an array, "
                              "np.array(triples), and columns as a tuple of three arrays")
         rows = all(tuples)
-    elif not rows and not (len(members) == 3 and isinstance(given, tuple)):  # a list of columns would be one of rows of 3
+    elif not rows and not (len(members) == 3 and isinstance(given, tuple)):  # a list of columns is one of rows of 3
         place = next(place for place, length in enumerate(lengths) if length != 3)
         raise InputError(f"{_FORMS}, and item {place} has {lengths[place]} elements")
     if not rows:

@@ -11,13 +11,13 @@ NO_LIMIT = 1 << 60  # control groups of version 1 write a limit near 2^63 for no
 
 
 def host_bytes() -> Optional[int]:
-    """What this process may hold in all: what it has, and what it may take besides; None if unknown."""
+    """Bytes that this process may hold in all: its own and the ones that it may still take; None if unknown."""
     free = free_host_bytes()
     return None if free is None else free + (_field("/proc/self/status", "RssAnon") or 0)
 
 
 def free_host_bytes() -> Optional[int]:
-    """What this process may take besides what it has: the least that is left on this machine, in the control groups of
+    """Bytes that this process may still take: the least that is left on this machine, in the control groups of
     the process and under its limits (ulimit -v and -d); None if unknown."""
     free = [_field("/proc/meminfo", "MemAvailable")]
     free += [max(0, limit - used) for limit, used in (*_control_groups(), *_process_limits()) if limit < NO_LIMIT]
@@ -49,7 +49,7 @@ def peak_device_bytes(gpu: int) -> Optional[int]:
 
 
 def disk_bytes(folder: Path, given_up: Optional[Path] = None) -> Optional[int]:
-    """What a run in `folder`, which need not exist yet, may write: what is free there, and what lies in the folder
+    """Bytes that a run in `folder`, which need not exist yet, may write: the free ones, and those in the folder
     `given_up`, whose arrays go as new ones come."""
     existing = next((path for path in (folder, *folder.absolute().parents) if path.is_dir()), None)
     if existing is None:

@@ -26,7 +26,7 @@ def shown(value: object) -> str:
 
 
 def unencodable(error: UnicodeEncodeError) -> InputError:
-    """What to say of text that the file names of this locale cannot hold."""
+    """The message about text that the file names of this locale cannot hold."""
     return InputError(
         f"{ascii(shown(error.object))} cannot be written in this locale's encoding ({error.encoding}); "
         "set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
@@ -43,7 +43,7 @@ _SHORT_OF = {
                "--flush_threads or --sampler_threads, or end other processes",
 }
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
-# What libraries say, which have no errors of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
+# Messages of libraries that have no error of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
          "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory",
@@ -51,7 +51,7 @@ _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory
 
 
 def shortage(error: Optional[BaseException]) -> Optional[InputError]:
-    """What to say where the system had no more memory, threads or open files; None of every other error."""
+    """The message where the system had no more memory, threads or open files; None of every other error."""
     short_of = None
     if isinstance(error, MemoryError):
         short_of = "memory"
@@ -76,14 +76,14 @@ def shortages_as_input_errors() -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the lines behind it: those of CUDA are advice for programmers."""
+    """The first line of an error: CUDA's other lines are advice for programmers."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 class DeviceLost(SystemExit):
     """A device has failed for good, and the run has said so and closed its files; the code is that of the process.
 
-    What is left of such a device aborts the process when it is released, so the process has to end before that.
+    Releasing the rest of such a device aborts the process, so the process has to end before that.
     """
 
     def end_process(self) -> None:

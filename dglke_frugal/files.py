@@ -25,7 +25,7 @@ _OF_A_RUN = ("config.json", "config.yaml", "result.json", "entities.tsv", "relat
 
 @contextlib.contextmanager
 def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
-    """Open a temporary file beside `path` that takes its place when the block ends without an exception.
+    """Open a temporary file next to `path` that takes its place when the block ends without an exception.
 
     A symbolic link stays, and what it points to is replaced; a file keeps its permissions. What is no regular file (a
     device, a FIFO, this process's standard output) cannot be replaced and is written to as the block goes on.
@@ -169,7 +169,8 @@ def is_standard_output(path: str | os.PathLike) -> bool:
 
 
 def read_json(path: str | os.PathLike, remedy: str) -> Any:
-    """What a JSON file holds. FileNotFoundError if there is none; InputError, with the remedy, if it cannot be read."""
+    """The contents of a JSON file. FileNotFoundError if there is none; InputError, with the remedy, if it cannot be
+    read."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a run computed on, for its result: processor, cores, memory, GPUs."""
+"""The hardware of a run, for its result: processor, cores, memory, GPUs."""
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""What was probably meant by a name that there is not."""
+"""The nearest known name to one that does not exist."""
 from __future__ import annotations
 
 from difflib import get_close_matches

@@ -35,7 +35,7 @@ __all__ = ["SGD", "Adagrad", "Adam", "RowOptimizer", "RowwiseAdagrad", "RowwiseA
 
 
 class RowOptimizer(torch.optim.Optimizer):
-    """What the optimizers have in common.
+    """The common part of the optimizers.
 
     Attributes:
         name: as kernels know it.
@@ -99,7 +99,7 @@ class _WithState(RowOptimizer):
 
     @property
     def eps(self) -> float:
-        """What keeps divisions finite."""
+        """A small number that keeps divisions finite."""
         return self.param_groups[0]["eps"]
 
 

@@ -31,7 +31,7 @@ NEVER = Change("no", lambda config, value: None)
 
 
 def only(words: str, condition: Callable[[Any], Any]) -> Change:
-    """Of an option that changes the numbers of those configurations for which the condition holds."""
+    """Of an option that changes the numbers where the condition holds for the configuration."""
     return Change(words, lambda config, value: value if condition(config) else None)
 
 
@@ -53,7 +53,7 @@ IN_EVERY_RUN = When("", lambda config: True)
 
 @dataclass(frozen=True)
 class Option:
-    """What a field declares.
+    """The declaration of a field.
 
     Attributes:
         name: of the flag and the field. short: DGL-KE's short name, such as -adv.
@@ -64,7 +64,7 @@ class Option:
         many: whether the flag takes several values. metavar: what stands for a value in the help.
         of_dglke: whether the flag is DGL-KE's own, which may be abbreviated.
         dglke_loop: values besides the default with which DGL-KE's own loop may be asked to train; None for any value.
-        level: "first" of the flags that matter most, "rare" of those that only --help-all explains.
+        level: "first" of the flags that matter most, "rare" of the ones that only --help-all explains.
         annotation: the type of the field, as source text.
     """
 

@@ -1,4 +1,5 @@
-"""What a training run is told, as frozen data. Field names are DGL-KE's flag names, so flags, files and code agree.
+"""The configuration of a training run, as frozen data. Field names are DGL-KE's flag names, so flags, files and code
+agree.
 
 Each field declares its flag by `option`: see option.py.
 """
@@ -172,7 +173,7 @@ class ModelConfig:
 @options("loss and optimizer")
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised, and by which steps. Fields from regularizer on: of a softmax over all entities
+    """The loss and the optimizer's steps. Fields from regularizer on: of a softmax over all entities
     alone.
 
     subsampling: by what a triple's losses are weighed (training/batches/subsampling.py).
@@ -300,7 +301,7 @@ class EvaluationConfig:
 @options("devices")
 @dataclass(frozen=True)
 class DeviceConfig:
-    """What the run computes on.
+    """The devices and processes of a run.
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (resolve.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
@@ -412,7 +413,7 @@ class RunConfig:
         0, "multiply --lr by --lr_factor after N validations without a better MRR",
         changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
     lr_decay_at: Sequence[int] = option(
-        (), "multiply --lr by --lr_factor after each of these steps",
+        (), "multiply --lr by --lr_factor after each step of the list",
         changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP",
         used=When("all these steps are after --max_step", by_part=True, holds=lambda config: (
             not config.run.lr_decay_at or min(config.run.lr_decay_at) < config.run.max_step)))
@@ -435,7 +436,7 @@ class StoreConfig:
     sharded by columns, no row for data-parallel ranks that synchronise in each step, and elsewhere DEFAULT_CACHE_RATIO
     (resolve.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
-    p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
+    p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, during the next steps;
     sync: by flush threads, all of a step's before the next one; none: the host table is updated in place, and with a
     GPU the whole table lies there. auto is none on a GPU where the table fits, unless the cache was given a size
     (resolve.py), and otherwise TrainConfig.flush. flush_threads: None goes by ranks and cores
@@ -564,7 +565,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def numbers_flags(config: TrainConfig) -> dict[str, Any]:
-    """What the numbers of a run depend on besides its data: name of each flag that they depend on -> value, as JSON.
+    """All options that the numbers of a run depend on: name of each flag that they depend on -> value, as JSON.
 
     Of --gpu and --num_proc the value says how many processes train, and on what. Options that are auto count as such
     until they are resolved.
@@ -577,8 +578,8 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
 
 
 def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
-    """A line for each flag that has no effect in this run: of those that were `given`, and in a new run of those that
-    do not have their default.
+    """A line for each flag that has no effect in this run: of the `given` ones, and in a new run of all with another
+    value than their default.
 
     resumed: whether the run goes on in its folder.
     """
@@ -704,7 +705,7 @@ def _check_model(model: ModelConfig) -> None:
 
 
 def _check_lengths(config: TrainConfig) -> None:
-    """What --normalize_entities does not go with."""
+    """Refuse flags that do not go with --normalize_entities."""
     if not config.model.normalize_entities:
         return
     device, against_all = config.device, config.batch.against_all

@@ -99,7 +99,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
 
 
 def _configured(flags: Dict[str, Any]) -> Tuple[Any, TrainConfig]:
-    """What cli.train.configuration makes of flags. InputError for those that cannot be used."""
+    """The configuration that cli.train makes of flags. InputError for flags that cannot be used."""
     from .cli.train import configuration
 
     declared, arguments = _defaults(), []

@@ -1,4 +1,4 @@
-"""Flags and values that are refused with a sentence on what to use instead."""
+"""Flags and values that are refused with a sentence on their replacement."""
 from __future__ import annotations
 
 from typing import Iterable, Mapping
@@ -29,6 +29,6 @@ def instead_of_flag(name: object, flags: Iterable[str]) -> str:
 
 
 def instead_of_value(flag: str, value: str) -> str:
-    """What is wrong with a value that --flag does not have, and what to use instead; empty if none is removed so."""
+    """The sentence about a removed value of --flag, and its replacement; empty if none is removed so."""
     instead = REMOVED.get(f"{flag} {value}")
     return f"there is no {flag} {shown(value)}: {instead}" if instead else ""

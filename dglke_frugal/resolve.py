@@ -1,4 +1,4 @@
-"""What a run does where its options say auto: decided once, from options, graph and machine, with the reasons."""
+"""The choice for each option that is auto: made once, from options, graph and machine, with its reason."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ExecutionPlan:
                         for name, value in values.items() if value is not None]
 
     def log_lines(self) -> List[str]:
-        """What a run on GPUs or of several processes says of the decisions that its graph's size was needed for."""
+        """Log lines of a run on GPUs or of several processes on the choices that depend on the size of its graph."""
         if self.mode == "alone" and self.config.device.gpu[0] < 0:
             return []
         return [line for line in self.lines() if line.startswith(tuple(map(_option, self.reasons.keys() & LATE)))]
@@ -174,7 +174,7 @@ def _parallel(config: TrainConfig) -> Tuple[str, str]:
 def _with_cache(config: TrainConfig, graph: GraphSize) -> Tuple[TrainConfig, Dict[str, str]]:
     """With --flush and the cache. A cache that was asked for is kept, and so is a way of flushing.
 
-    One GPU holds as many entity rows as it has room for beside everything else; all of them, resident, where they fit.
+    One GPU holds as many entity rows as it has room for next to everything else; all of them, resident, where they fit.
     So does each of several that have columns, which are taken to be like the first one.
     """
     store, given = config.store, config.store.cache_ratio != AUTO or config.store.cache_size is not None
@@ -203,11 +203,11 @@ def _why_flush(config: TrainConfig) -> str:
     if config.computes_on_device:
         return "each step updates rows where they lie"
     if config.device.gpu[0] >= 0:
-        return ("the GPU stores new values itself, beside the next steps" if config.flush == "direct" else
+        return ("the GPU stores new values itself, during the next steps" if config.flush == "direct" else
                 f"data-parallel GPUs share rows in {config.model.row_dtype} through flush threads")
     return {"none": "one process on the CPU updates rows where they lie",
             "sync": f"{processes} processes leave no core to flush on in the background",
-            "p2f": f"there is a core to flush on beside {processes} processes"}[config.flush]
+            "p2f": f"there is a core to flush on in addition to those of {processes} processes"}[config.flush]
 
 
 def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[Dict[str, Any], str]:
@@ -225,6 +225,7 @@ def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[
 
     row = entity_row_bytes(shard_config(config) if _is_sharded(config) else config)
     everything = graph.entities * row
-    beside = device_bytes_needed(with_size(everything), graph) - everything  # with room to copy cached rows to the host
-    size = min(graph.entities, max(0, room - beside) // row) * row
+    # With room to copy cached rows to the host.
+    other_bytes = device_bytes_needed(with_size(everything), graph) - everything
+    size = min(graph.entities, max(0, room - other_bytes) // row) * row
     return {"cache_size": size}, "as many as the GPU has room for"

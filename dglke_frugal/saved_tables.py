@@ -1,4 +1,4 @@
-"""What a run's config.json says of the tables beside it: the step that they are of, and a checksum of each file."""
+"""The record in a run's config.json of the tables next to it: their step, and a checksum of each file."""
 
 from __future__ import annotations
 

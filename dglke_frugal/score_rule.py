@@ -33,7 +33,7 @@ def log_if_two_formulas(model_name: str, score_rule: str) -> None:
 
 
 def two_formulas_line(model_name: str, remedy: str = "--score_rule textbook") -> str:
-    """What is reported where compares_two_formulas."""
+    """The message where compares_two_formulas."""
     return (
         f"score rule dglke: {model_name}'s true triples and corrupted tails have two different formulas, as in DGL-KE; "
         f"the ranks compare the two and are not comparable with others ({remedy} has one)"

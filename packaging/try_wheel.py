@@ -1,4 +1,4 @@
-"""Tries a wheel where there is no checkout: installs it beside this Python's torch and trains, tests and asks a model.
+"""Tries a wheel where there is no checkout: installs it next to this Python's torch and trains, tests and asks a model.
 
     python packaging/try_wheel.py WHEEL
 """
@@ -12,8 +12,10 @@ from pathlib import Path
 TRIPLES = "".join(f"p{i}\t{relation}\tp{(i + step) % 20}\n" for i in range(20)
                   for relation, step in (("next", 1), ("after_next", 2)))
 FLAGS = ("--data_path mine --dataset mine --format raw_udd_hrt --data_files train.txt train.txt train.txt --model_name "
-         "DistMult --hidden_dim 16 --gamma 12 --lr 0.1 --batch_size 8 --neg_sample_size 8 --max_step 50 --test --seed 1")
-ASK = "import dglke_frugal; print(*(a.name for a in dglke_frugal.load('ckpts/DistMult_mine_0').tails('p0', 'next', k=3)))"
+         "DistMult --hidden_dim 16 --gamma 12 --lr 0.1 --batch_size 8 --neg_sample_size 8 --max_step 50 --test "
+         "--seed 1")
+ASK = ("import dglke_frugal; "
+       "print(*(a.name for a in dglke_frugal.load('ckpts/DistMult_mine_0').tails('p0', 'next', k=3)))")
 
 
 def links(wheel: Path, folder: Path) -> list:

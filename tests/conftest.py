@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Reference(type(Path())):
-    """Reference material (golden traces, real graphs): beside the checkout, or where the variable says.
+    """Reference material (golden traces, real graphs): next to the checkout, or where the variable says.
 
     A path below it that is not there ends the test that asks for it with one sentence.
     """
@@ -20,7 +20,8 @@ class Reference(type(Path())):
     def __truediv__(self, name):
         path = super().__truediv__(name)
         if not path.exists():
-            message = f"needs the reference data at {path} (set DGLKE_FRUGAL_REFERENCE to the folder of golden and data)"
+            message = (f"needs the reference data at {path} "
+                       "(set DGLKE_FRUGAL_REFERENCE to the folder of golden and data)")
             if os.environ.get("CI"):
                 pytest.fail(message)
             pytest.skip(message)

@@ -25,8 +25,8 @@ cli python_training __main__ __init__ cli.stub
 """.split()
 
 # Likewise folders and files of csrc. Its tests may include anything.
-CSRC_LAYERS = ("base", "table", "engine", "cache", "rows", "comm", "store", "machines", "sampler", "data", "models", "ranking",
-               "step", "full_softmax", "no_cuda.cpp", "bindings", "headers.cpp", "tests")
+CSRC_LAYERS = ("base", "table", "engine", "cache", "rows", "comm", "store", "machines", "sampler", "data", "models",
+               "ranking", "step", "full_softmax", "no_cuda.cpp", "bindings", "headers.cpp", "tests")
 
 
 def modules() -> dict:

@@ -1,8 +1,8 @@
 // Numbers of 16 bits, IEEE binary16 (fp16), read exactly and rounded to nearest or at random.
 //
 // Rounded at random a number goes to one of its two neighbours, to the nearer one more often: its expectation is the
-// number itself, so that updates smaller than the distance of the neighbours are not lost. What a half holds stays as
-// it is. Integers decide, and float operations that all machines round alike, so that all have the
+// number itself, so that updates smaller than the distance of the neighbours are not lost. A number that a half can
+// hold stays as it is. Integers decide, and float operations that all machines round alike, so that all have the
 // same bits.
 #pragma once
 

@@ -40,7 +40,9 @@ struct HugePages {
     const std::size_t bytes = count * sizeof(T);
     return bytes < kPage ? bytes : (bytes + kPage - 1) / kPage * kPage;  // whole pages, shared with nothing else
   }
-  static std::align_val_t alignment(std::size_t bytes) { return std::align_val_t{bytes < kPage ? std::max(alignof(T), kLine) : kPage}; }
+  static std::align_val_t alignment(std::size_t bytes) {
+    return std::align_val_t{bytes < kPage ? std::max(alignof(T), kLine) : kPage};
+  }
 };
 
 template <class T>

@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <vector>
 
@@ -10,7 +11,7 @@
 #include "cache/cache_index.h"
 #include "cache/digest_index.h"
 #include "cache/direct_index.h"
-#include "cache/lfu_policy.h"
+#include "cache/policies.h"
 
 namespace frugal::bindings::cache {
 namespace {
@@ -157,9 +158,9 @@ void bind(nb::module_& module) {
             new (self) DigestIndex(capacity, policy_named(policy));
           },
           "capacity"_a, "policy"_a);
-  module.def("lfu_cache_policy", &make_lfu_policy, "rows"_a, "slots"_a, "parts"_a = 0,
-             "The CachePolicy that keeps what was used most often, for a cache of `slots` of a table's `rows`, in "
-             "`parts` that share nothing (0: as many as pay).");
+  module.def("cache_policy", &make_cache_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
+             "The CachePolicy of that name for a cache of `slots` of a table's `rows`, in `parts` that share nothing "
+             "(0: as many as pay).");
 }
 
 }  // namespace frugal::bindings::cache

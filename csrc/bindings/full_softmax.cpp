@@ -115,7 +115,7 @@ void update_tile(const Matrix& table, std::int64_t dim, std::int64_t first, cons
   require(first >= 0 && first + count <= size(table.shape(0)) && first + count <= size(slot.size()) &&
               size(gradients.shape(1)) == dim && gradients.stride(1) == 1 && size(aside.shape(1)) == dim &&
               aside.stride(0) == dim && aside.stride(1) == 1,
-          "a tile needs rows of the table, slots and gradients, and room for those that have slots");
+          "a tile needs rows of the table, slots and gradients, and room for the rows that have slots");
   const nb::gil_scoped_release release;
   if (on_cuda(gradients))
     return cuda::update_tile(rows, first, count, gradients.data(), gradients.stride(0), slot.data(), aside.data(),

@@ -11,12 +11,11 @@ namespace frugal::bindings {
 
 namespace nb = nanobind;
 
-// loss: its LossConfig. BCE with labels 1 and 0 is the same function as the two before it, and here cannot overflow.
+// loss: its LossConfig.
 inline LossSpec loss_spec(nb::handle loss) {
-  constexpr LossGenre kSoftplus = LossGenre::kSoftplus;
-  return {named<LossGenre>({{"Logsigmoid", kSoftplus}, {"Logistic", kSoftplus}, {"BCE", kSoftplus},
-                            {"Hinge", LossGenre::kHinge}, {"Softmax", LossGenre::kSoftmax}},
-                           nb::cast<std::string>(loss.attr("genre")), "loss"),
+  std::map<std::string, LossGenre> genres;
+  for (const LossName& each : kLossNames) genres[each.name] = each.genre;
+  return {named(genres, nb::cast<std::string>(loss.attr("genre")), "loss"),
           nb::cast<float>(loss.attr("margin")),
           nb::cast<bool>(loss.attr("pairwise")),
           nb::cast<bool>(loss.attr("adversarial")),

@@ -78,7 +78,7 @@ void announce_all(Table& table, const Batches& batches, Announce announce) {
   table.announce(batches.front()->step, uses);
 }
 
-// What both kinds of tables have.
+// The common part of both kinds of tables.
 template <class Class>
 void bind_blocks(Class& bound) {
   using Table = typename Class::Type;

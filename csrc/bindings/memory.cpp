@@ -16,7 +16,7 @@
 namespace frugal::bindings::memory {
 namespace {
 
-// What works on rows where they lie, as floats.
+// Functions on rows where they lie, as floats.
 HostTable& in_floats(HostTable& table) {
   table.layout().require_floats();
   return table;
@@ -28,7 +28,8 @@ void check_columns(const HostTable& table, const Array& values) {
     throw std::invalid_argument("the matrix must have one column per dimension");
 }
 
-// Calls body(row, values) for neighbouring rows of the table, from `first` on, and the rows of a matrix beside them.
+// Calls body(row, values) for neighbouring rows of the table, from `first` on, and the rows of a matrix with the same
+// numbers.
 template <class Array, class Body>
 void for_rows(const HostTable& table, std::int64_t first, const Array& matrix, Body body) {
   const auto count = static_cast<std::int64_t>(matrix.shape(0));

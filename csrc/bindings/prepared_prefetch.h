@@ -1,4 +1,4 @@
-// What a step prefetches from the host by one kernel: its block, its plan and those of its rows that come from there.
+// The prefetch of a step by one kernel: its block, its plan and its rows that come from the host.
 #pragma once
 
 #include <nanobind/ndarray.h>

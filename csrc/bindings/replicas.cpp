@@ -156,7 +156,7 @@ class SharedTable {
 void bind(nb::module_& module) {
   nb::class_<SharedTable>(module, "SharedTable",
                           "A host table of which ranks change shared rows in collectives. See "
-                          "csrc/comm/shared_rows.h. What is planned of a step's rows: ids (U,) int64, leave (U,) "
+                          "csrc/comm/shared_rows.h. The plan of a step's rows: ids (U,) int64, leave (U,) "
                           "uint8, target (U,) int64, used (1,) int32. Runs where the ids lie.")
       .def(
           "__init__",

@@ -141,7 +141,7 @@ ModelSpec model_spec(nb::handle config) {
 }  // namespace
 
 void bind(nb::module_& module) {
-  module.attr("ROW_MODELS") = nb::cast(row_model_names());  // those that devices have kernels for
+  module.attr("ROW_MODELS") = nb::cast(row_model_names());  // models that devices have kernels for
 
   nb::class_<StepLosses>(module, "StepLosses", "What one step reports: means over its positives, as DGL-KE logs them.")
       .def_ro("positive", &StepLosses::positive)

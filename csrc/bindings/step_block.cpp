@@ -127,7 +127,7 @@ void bind(nb::module_& module) {
             for (const BlockTable& table : self.tables()) rows.push_back(table.rows);
             return rows;
           },
-          "Rows of a step by table, with those that pad.")
+          "Rows of a step by table, with padding.")
       .def_prop_ro(
           "fields",
           [](const StepBlock& self) {
@@ -179,7 +179,7 @@ void bind(nb::module_& module) {
       "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
       "products"_a = "fp32",
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
-      "those that entity_reads and relation_reads name (table, rows, source, part: see gather_rows) are "
+      "rows that entity_reads and relation_reads name (table, rows, source, part: see gather_rows) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,), or "
       "of ranks those of its own columns in the exchange, one array behind the other; "

@@ -103,7 +103,7 @@ class CacheIndex {
   // capacity >= 1 (throws std::invalid_argument otherwise), 1 <= ways <= kWays slots in a full-size set.
   CacheIndex(Slot capacity, ScorePolicy policy, Slot ways);
 
-  // What the implementations differ in: how a key's set and slot are found.
+  // The implementations differ in this: how a key's set and slot are found.
   virtual Key checked(Key key) const = 0;  // the key itself, or throws std::out_of_range
   virtual std::int64_t set_of(Key key) const = 0;
   virtual Slot locate(Key key) const = 0;

@@ -1,4 +1,4 @@
-// What the cache indexes for dense keys 0 .. keys-1 share: which keys there are, and which sets they belong to.
+// The common part of the cache indexes for dense keys 0 .. keys-1: which keys there are, and which sets they belong to.
 //
 // A key's set is its remainder by the number of sets. Entity ids are dense, so every set serves the same number of
 // keys, and a cache that is as large as the table holds all of it.

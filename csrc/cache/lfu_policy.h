@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "cache/scored_sets.h"
 #include "engine/cache_policy.h"
@@ -28,8 +27,5 @@ class LfuPolicy final : public CachePolicy {
  private:
   ScoredSets sets_;
 };
-
-// An LfuPolicy, or a PartedPolicy of such. parts: see CachePolicy::parts; 0: as many as pay.
-std::shared_ptr<CachePolicy> make_lfu_policy(std::int64_t rows, std::int64_t slots, int parts = 0);
 
 }  // namespace frugal

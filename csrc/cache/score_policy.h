@@ -15,7 +15,7 @@ using Score = std::uint64_t;
 
 enum class ScorePolicy { kLru, kLfu, kEpochLru, kEpochLfu, kCustomized };
 
-// What time it is for a score; the caller moves both forward.
+// The time of a score; the caller moves both numbers forward.
 struct ScoreClock {
   std::int64_t time = 0;    // monotone; in training the step
   std::uint32_t epoch = 0;  // monotone

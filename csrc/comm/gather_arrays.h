@@ -18,7 +18,7 @@ struct GatheredArray {
   std::int64_t floats;
 
   float* row(int rank) const { return rows + rank * floats; }
-  // What it takes of a rank's part.
+  // Its bytes of a rank's part.
   std::int64_t room() const { return (floats + 3) / 4 * 4; }
 };
 

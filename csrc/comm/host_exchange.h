@@ -31,7 +31,7 @@ namespace frugal {
 
 inline constexpr std::size_t kExchangeLine = 128;  // bytes: words of different ranks never share one
 
-// What the ranks of a machine share in host memory, zeroed before the first rank comes.
+// The host memory that the ranks of a machine share, zeroed before the first rank comes.
 struct ExchangeWords {
   alignas(kExchangeLine) std::uint32_t failed;  // 0; 1 while the sentence is being written; 2
   char sentence[2 * kExchangeLine - sizeof(std::uint32_t)];

@@ -25,7 +25,7 @@
 
 namespace frugal {
 
-// What a test can leave out on purpose, to see that it would find it. On the CPU.
+// Waits that a test can leave out, to see that it would find that. On the CPU.
 struct OwnerTransferRules {
   bool waits_for_prefetches = true, hears_values = true;
 };

@@ -16,8 +16,8 @@
 
 namespace frugal {
 
-// What a rank publishes: for `rows` rows at most, their ids in ascending order, then kNoRow; for each of `entries` the
-// rows' mean squares; and for each entry their sums. Places are in floats from the part's beginning.
+// The arrays that a rank publishes: for `rows` rows at most, their ids in ascending order, then kNoRow; for each of
+// `entries` the rows' mean squares; and for each entry their sums. Places are in floats from the part's beginning.
 struct ReplicaPart {
   static constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
 

@@ -1,10 +1,10 @@
 // Rows that several ranks change in one step, where ranks synchronise inside it: rows of one host table, of which each
-// rank otherwise changes those that it has alone.
+// rank otherwise changes the rows that it has alone.
 //
 // Each rank has written its gradients of such a row to its staging (RowDestination::kGradient, engine/plan.h), which
 // all ranks can read. It publishes where, and how many of each entry, through an exchange. After this collective one of
-// those that have the row applies the gradients of all, in the engine's order: entry by entry, in rank order, from the
-// value that all have read. After another collective everybody may read the row.
+// the ranks that have the row applies the gradients of all, in the engine's order: entry by entry, in rank order, from
+// the value that all have read. After another collective everybody may read the row.
 //
 // cpu/shared_updates.h is the reference for cuda/shared_updates.h, which has the same bits.
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace frugal {
 
-// What a rank publishes for at most `rows` rows of a step: all their ids in ascending order, then kNoRow; and of the
-// shared ones, where their gradients begin in its staging, in kTargetFloats, and how many each of `entries` has. Places
-// are in numbers of 4 bytes from the part's beginning.
+// The arrays that a rank publishes for at most `rows` rows of a step: all their ids in ascending order, then kNoRow;
+// and of the shared ones, where their gradients begin in its staging, in kTargetFloats, and how many each of `entries`
+// has. Places are in numbers of 4 bytes from the part's beginning.
 struct SharedPart {
   static constexpr std::int32_t kNoRow = ReplicaPart::kNoRow;
   static constexpr std::int64_t kTargetFloats = 4;  // whose multiples rows begin at

@@ -90,7 +90,7 @@ MaybeComplaint split_triple(std::string_view line, std::int64_t number, const Li
   return {};
 }
 
-// What nearly every line of a clean file is: plain digits and one-byte delimiters, nothing after the last field needed.
+// Nearly every line of a clean file is this: plain digits and one-byte delimiters, nothing after the last field needed.
 // False leaves the line to parse_id_line, which knows all the rest.
 template <class Id>
 bool parse_plain_id_line(std::string_view line, std::int64_t number, const LineFormat& format, std::int64_t n_entities,

@@ -11,7 +11,7 @@
 
 namespace frugal {
 
-// What is wrong with the first bad line of a block.
+// The fault of the first bad line of a block.
 struct Complaint {
   enum class Kind {
     kColumns,      // `column` columns were found

@@ -7,7 +7,7 @@
 // bits; only speed depends on it.
 //
 // Calls for one step t: touch() for every row of t that this cache holds and keeps, unless the policy keeps rows for
-// good and nobody else plans, and release() for those that leave because another rank reads them, in no order; then
+// good and nobody else plans, and release() for rows that leave because another rank reads them, in no order; then
 // admit() for the rows of t that this rank alone uses, reads from host and wants(), in ascending order of rows. Of a
 // policy in parts that is so for each part, and parts may be called by threads at once.
 #pragma once

@@ -1,4 +1,4 @@
-// What an engine is built from. One engine serves one table; a trainer has one for entities and may have one for
+// The settings of an engine. One engine serves one table; a trainer has one for entities and may have one for
 // relations.
 #pragma once
 

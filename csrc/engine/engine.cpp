@@ -135,7 +135,7 @@ struct Engine::Parts {
   std::atomic<bool> stopping{false};
   std::vector<std::thread> threads;
 
-  // A thread of the engine. What it throws becomes the sticky error.
+  // A thread of the engine. Its exception becomes the sticky error.
   void start(std::string name, std::function<void()> body) {
     threads.push_back(start_thread([this, name = std::move(name), body = std::move(body)] {
       // Flush threads look at a device's counters after sleeps of some microseconds, which the system stretches by 50.

@@ -87,8 +87,8 @@ class EngineClient {
   std::int64_t slots() const;     // of this rank's cache
 
   // Write-backs that may leave now that all steps before `step` have run; empty when there are none. Always contains,
-  // over repeated calls, those that must leave before gate `step`. Waits for room in staging for what step `step`
-  // sends.
+  // over repeated calls, the write-backs that must leave before gate `step`. Waits for room in staging for what step
+  // `step` sends.
   std::span<const WriteBack> write_backs(std::int64_t step);
   // The first `count` of the last span are in staging.
   void publish_write_backs(std::int64_t count);

@@ -1,4 +1,4 @@
-// What an executor (a CPU loop, a GPU kernel) has to do for one rank and one step, decided before the step runs.
+// The work of an executor (a CPU loop, a GPU kernel) for one rank and one step, decided before the step runs.
 //
 // The executor follows a plan blindly and looks nothing up. Everything here points into the engine's segment and stays
 // valid until the rank publishes the step. Nobody changes a plan that is decided.
@@ -13,7 +13,7 @@ inline constexpr std::int32_t kFromHost = -1;  // StepPlan::source of a row that
 inline constexpr std::int32_t kFromHostLate = -2;  // the same, not before the first collective of the step
 inline constexpr std::int64_t kLateSteps = 4;      // a row is such if one of so many steps before has changed it
 
-// What happens to a row after a step has used it.
+// The destination of a row after a step has used it.
 enum class RowDestination : std::uint8_t {
   kCache = 0,     // updated by the executor in slot `target`, of the cache or, until a step that is near, of the
                   // write-back buffer; nothing travels

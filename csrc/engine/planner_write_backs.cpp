@@ -1,5 +1,5 @@
-// What travels because of a step, and where to: write-backs that ranks are asked for, values, gradients, their places
-// in staging, and what flush workers are told of them.
+// The rows that leave their places because of a step: write-backs that ranks are asked for, values, gradients, their
+// places in staging, and what flush workers are told of them.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -29,7 +29,7 @@ void Planner::write_back(Share& share, std::int32_t rank, std::int32_t place, st
   (may_leave ? share.leaving : share.waiting).push_back({leaving, due, position, rank});
 }
 
-// Requests are served in their order, so those that may leave first come first.
+// Requests are served in their order, so rows that may leave first come first.
 void Planner::request_write_backs() {
   std::vector<Leaving>& waiting = shares_[0].waiting;
   for (const Share& share : std::span(shares_).subspan(1))

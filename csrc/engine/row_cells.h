@@ -1,4 +1,4 @@
-// What the planner knows of each row of the table: where it lies and how often it is used. All of it lies side by side,
+// The planner's record of each row of the table: where it lies and how often it is used. All of it lies side by side,
 // and so costs one miss, which can be asked for rows ahead.
 #pragma once
 

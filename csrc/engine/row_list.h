@@ -1,4 +1,4 @@
-// What a list of a step's rows must be: ids of the table, ascending, each once.
+// The rule for a list of a step's rows: ids of the table, ascending, each once.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,8 @@ struct SegmentShape {
   PlanFields plan() const { return PlanFields::of(max_rows, evicts_to_buffer); }
 };
 
-// What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.
+// The records that one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its
+// staging.
 struct Block {
   std::atomic<std::int64_t> step;       // whose block the cell holds; the planner writes the fields in this order
   std::atomic<std::int64_t> begin;      // first position in staging, monotone

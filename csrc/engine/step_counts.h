@@ -1,4 +1,5 @@
-// What a plan does, in numbers: counted when it is made, since its arrays are at hand then, for the rank that runs it.
+// The counts of a plan, for the rank that runs it: taken when it is made, while its arrays are in the processor's
+// cache.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ inline bool is_hit(const StepPlan& plan, std::size_t i, std::int32_t cache_slots
   return (plan.source[i] >= 0) & (plan.source[i] < cache_slots);
 }
 
-// Of its rows those that are read in the cache, and in the write-back buffer; that stay on the device, and of them
+// Its rows that are read in the cache, and in the write-back buffer; that stay on the device, and of them
 // those in the buffer; that leave as gradients; and rows that it evicts from the cache.
 struct StepCounts {
   std::int64_t hits, buffered, kept, staying, gradients, evicted;

@@ -58,7 +58,7 @@ struct TableRows {
 };
 
 // Which numbers of rows are kept and which are zero, as a function of (seed, step, part, row, column): Philox's word
-// for the element is compared with the rate. What is kept is multiplied by 1 / (1 - rate).
+// for the element is compared with the rate. A kept element is multiplied by 1 / (1 - rate).
 struct Dropout {
   float rate;
   std::uint64_t seed;         // below 2^32

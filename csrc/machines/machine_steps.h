@@ -14,7 +14,7 @@
 //   kWhole   only where the tables are to be read as a whole: what a replica lacks.
 //
 // Step s begins when kUrgent and kLate have landed; kRest and kAhead travel while it computes, and have landed before
-// the next boundary's kUrgent is made. So a row's value is final whenever it is sent, and most rows travel beside a
+// the next boundary's kUrgent is made. So a row's value is final whenever it is sent, and most rows travel during a
 // step.
 #pragma once
 

@@ -2,8 +2,7 @@
 //
 // With s+ the score of a positive, s- those of its N negatives, w its edge importance (1 without), B positives:
 //   plain:     1/2 (mean_i w_i l(s+_i) + mean_i w_i sum_j v_ij l(-s-_ij)), v_ij = 1/N, or softmax_j(temperature s-_ij),
-//   which
-//              counts as a constant (adversarial)
+//              which counts as a constant (adversarial)
 //   pairwise:  mean_ij w_i l(s+_i - s-_ij)
 //   l(x) = softplus(-x) (Logsigmoid, Logistic and BCE are all this function) or max(0, margin - x) (Hinge)
 //   softmax:   mean_i w_i (log(e^s+_i + sum_j e^s-_ij) - s+_i), the cross-entropy of the positive among its negatives;
@@ -19,6 +18,18 @@
 namespace frugal {
 
 enum class LossGenre { kSoftplus, kHinge, kSoftmax };
+
+// The names of --loss_genre. BCE with labels 1 and 0 is the same function as the two before it, and here cannot
+// overflow.
+struct LossName {
+  const char* name;
+  LossGenre genre;
+};
+inline constexpr LossName kLossNames[] = {{"Logsigmoid", LossGenre::kSoftplus},
+                                          {"Logistic", LossGenre::kSoftplus},
+                                          {"BCE", LossGenre::kSoftplus},
+                                          {"Hinge", LossGenre::kHinge},
+                                          {"Softmax", LossGenre::kSoftmax}};
 
 struct LossSpec {
   LossGenre genre = LossGenre::kSoftplus;

@@ -72,7 +72,7 @@ class Model {
   virtual void backward(const Triple& x, bool corrupt_head, float saved, float score_gradient,
                         const float* query_gradient, const TripleGradient& out) const = 0;
 
-  // What backward stores for an edge's relation: the gradient itself, or, where that is large and of low rank, its
+  // Backward stores this for an edge's relation: the gradient itself, or, where that is large and of low rank, its
   // factors, from which expand makes elements [first, first + count) of the gradient.
   virtual std::int64_t relation_gradient_floats() const { return spec_.relation_dim; }
   virtual void expand(const float* stored, std::int64_t first, std::int64_t count, float* gradient) const {

@@ -162,17 +162,22 @@ FRUGAL_LANES RowLoss softmax_loss(float positive_score, float scale, std::int64_
   return {log_from_one(sum) + (highest - positive_score), -scale * (negatives / sum)};
 }
 
+// body(l) with the function of a loss that is none of a softmax.
+template <typename Body>
+FRUGAL_LANES auto with_loss(const LossSpec& spec, Body body) {
+  if (spec.genre == LossGenre::kHinge) return body(Hinge{broadcast(spec.margin)});
+  return body(Softplus{});
+}
+
 FRUGAL_LANES RowLoss row_loss(const LossSpec& spec, float positive_score, float scale, std::int64_t n,
                               std::int64_t vectors, float* scores, float* terms) {
   if (spec.genre == LossGenre::kSoftmax) return softmax_loss(positive_score, scale, vectors, scores, terms);
-  if (spec.genre == LossGenre::kHinge)
-    return row_loss(Hinge{broadcast(spec.margin)}, spec, positive_score, scale, n, vectors, scores, terms);
-  return row_loss(Softplus{}, spec, positive_score, scale, n, vectors, scores, terms);
+  return with_loss(
+      spec, [&](auto l) { return row_loss(l, spec, positive_score, scale, n, vectors, scores, terms); });
 }
 
 FRUGAL_LANES LossValue positive_loss(const LossSpec& spec, float score) {
-  const LossVec value =
-      spec.genre == LossGenre::kHinge ? Hinge{broadcast(spec.margin)}(broadcast(score)) : Softplus{}(broadcast(score));
+  const LossVec value = with_loss(spec, [&](auto l) { return l(broadcast(score)); });
   return {common_value(value.loss), common_value(value.derivative)};
 }
 

@@ -2,7 +2,7 @@
 //
 // A row program is a struct of static functions on Vecs: raw, finish and backward as Model has them, with the numbers
 // of the model as the first argument, kNames, kSimilarity, and check, which throws for dimensions that do not fit.
-// columnwise.h has backward for those that go column by column.
+// columnwise.h has backward for models that go column by column.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace frugal {
 
-// What a row program needs to know of its model.
+// The numbers of its model that a row program needs.
 struct ModelNumbers {
   std::int64_t entity_dim, relation_dim;
   float gamma;

@@ -17,7 +17,7 @@ struct Scored {
   std::int64_t row;
 };
 
-// The best rows of one query so far. Rows come in; from time to time those that cannot be among the best go.
+// The best rows of one query so far. Rows come in; from time to time the rows that cannot be among the best go.
 class Shortlist {
  public:
   float threshold() const { return threshold_; }

@@ -1,4 +1,4 @@
-// What happens to one row of a step, written once for both machines.
+// The update of one row of a step, written once for both processors.
 //
 // The code below is one warp's work. `Warp` supplies the machine: on a CUDA device 32 threads with one element each
 // (cuda/device_warp.cuh), on the CPU one thread with 32 elements in vector registers (cpu/host_warp.h). The order of
@@ -46,7 +46,7 @@ struct RowMemory {
   FRUGAL_HOST_DEVICE bool is_half() const { return element != RowElement::kFloat32; }
   // Where the state begins.
   FRUGAL_HOST_DEVICE std::int64_t embedding_floats() const { return is_half() ? (dim + 1) / 2 : dim; }
-  // What is copied of a record: embedding and state, up to whole 16-byte words.
+  // The copied part of a record: embedding and state, up to whole 16-byte words.
   FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (embedding_floats() + state + 3) / 4 * 4; }
   FRUGAL_HOST_DEVICE std::int64_t record_stride() const {
     return is_half() ? (dim + state + kLineFloats - 1) / kLineFloats * kLineFloats : stride;
@@ -67,7 +67,7 @@ struct RowRounding {
   FRUGAL_HOST_DEVICE RoundingNoise of(std::int64_t u) const { return by.of(*step, rows[u]); }
 };
 
-// Which rows of a step are read at a time: those that come from the host (kFromHost) need not wait for the step before,
+// Which rows of a step are read at a time: rows that come from the host (kFromHost) need not wait for the step before,
 // as all others do, kFromHostLate among them.
 enum class ReadPart : std::uint8_t { kAll, kHost, kCache };
 
@@ -102,8 +102,8 @@ struct RowEvictions {
   FRUGAL_HOST_DEVICE std::int64_t slot(std::int64_t u) const { return *first + u; }
 };
 
-// Rows of a step whose records are copied from slots to their host rows: target is the slot of those that leave so
-// (`wanted`: RowDestination::kWriteBackBuffer or kPublishedBeforeSync). With them go those that the step evicts.
+// Rows of a step whose records are copied from slots to their host rows: target is the slot of rows that leave so
+// (`wanted`: RowDestination::kWriteBackBuffer or kPublishedBeforeSync). With them go the rows that the step evicts.
 struct RowWriteBacks {
   const std::int64_t* rows;
   const RowDestination* leave;

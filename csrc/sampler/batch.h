@@ -1,4 +1,4 @@
-// What one rank trains on in one step, with everything worked out that the step would otherwise have to find out.
+// The batch of one rank in one step, with all derived indices, so that the step need not compute them.
 //
 // Names: B positives in chunks of `chunk_size`; each chunk shares `negatives_per_chunk` sampled entities, which replace
 // the heads or the tails of its positives. U distinct entities and R distinct relations occur in the step.

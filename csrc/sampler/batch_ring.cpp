@@ -154,7 +154,7 @@ void BatchRing::wake() {
   header().room.notify();
 }
 
-// What was in the cell is this rank's step one turn before, which another of its threads may still be writing.
+// The cell had this rank's step one turn before, which another of its threads may still be writing.
 bool BatchRing::has_room(std::int64_t step, std::int64_t first_step) const {
   const Cell& to = cell(step);
   const std::int64_t before = step - cells();

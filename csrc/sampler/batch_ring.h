@@ -28,8 +28,8 @@ class BatchRing {
  public:
   static constexpr int kMaxRanks = 64;
 
-  // For `ranks` ranks and batches within `limits`; seen by this process, and by those that attach. The memory has no
-  // name in a file system, so that nothing is left behind. Throws std::invalid_argument for a wrong number of ranks,
+  // For `ranks` ranks and batches within `limits`; seen by this process, and by processes that attach. The memory has
+  // no name in a file system, so that nothing is left behind. Throws std::invalid_argument for a wrong number of ranks,
   // std::runtime_error if there is no memory.
   BatchRing(int ranks, const BatchLimits& limits);
   // The ring of another process, by its path there. Throws std::runtime_error if there is none.
@@ -53,7 +53,7 @@ class BatchRing {
   bool try_write(std::int64_t step, std::int64_t first_step, const Batch& batch);
   // The batch of the step cannot be made: whoever reads it gets the error.
   bool try_write_error(std::int64_t step, std::int64_t first_step, const std::exception& error);
-  // Each rank, each step once: false if it is not there yet. Throws what write_error said.
+  // Each rank, each step once: false if it is not there yet. Throws the error of write_error.
   bool try_read(int rank, std::int64_t step, Batch& batch);
 
   // The same, waiting. They return false once `stopping` (call wake() after setting it), and throw RankLost, with a

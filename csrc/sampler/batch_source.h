@@ -9,7 +9,7 @@
 
 namespace frugal {
 
-// What a thread needs besides the batch it fills.
+// A thread's data in addition to the batch that it fills.
 struct SamplerScratch {
   BatchIndexer indexer;
   std::vector<std::int64_t> edge;  // indices of the batch's edges

@@ -18,7 +18,7 @@ namespace frugal {
 // step at which an error appears.
 class BatchStream {
  public:
-  // What else is made of each batch where it is made, for Batch::packed; called by several threads.
+  // Further work on each batch where it is made, for Batch::packed; called by several threads.
   using Packer = std::function<std::shared_ptr<void>(const Batch&)>;
 
   // At most `lookahead` batches wait for the consumer at a time; those it holds do not count. Throws

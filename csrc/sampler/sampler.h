@@ -69,7 +69,7 @@ class Sampler final : public BatchSource {
  private:
   void draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) const;
   void draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const;
-  // The same of those that make a triple with one of the positives, which are as the graph has them.
+  // The same of the negatives that make a triple with one of the positives, which are as the graph has them.
   void draw_again(std::int64_t step, const Batch& batch, std::size_t first, std::int64_t* negative,
                   std::int64_t count) const;
   std::int64_t negative_of(std::uint32_t high, std::uint32_t low) const;  // 64 random bits

@@ -1,4 +1,5 @@
-// What the rows of a batch need to be told ahead: which they are, and how many gradients each will have in each entry.
+// The facts about the rows of a batch that are announced: which they are, and how many gradients each will have in each
+// entry.
 #pragma once
 
 #include "sampler/batch.h"

@@ -11,7 +11,7 @@ namespace {
 
 using FRUGAL_ISA::regularize;
 
-// What a GradientPass reads of a batch. Ids are of no use to it; slots stand for them.
+// The part of a batch that a GradientPass reads. Ids are of no use to it; slots stand for them.
 Batch unpack(const cuda::DeviceBatch& packed) {
   Batch batch;
   batch.corrupt_head = packed.corrupt_head;

@@ -107,7 +107,7 @@ class GradientPass {
                    const UpdateRelation& update, ColumnRanks* ranks) = 0;
 };
 
-// What every pass is made of. References must outlive the pass.
+// The arguments of every pass. References must outlive the pass.
 struct PassContext {
   const Model& model;
   const LossSpec& loss;

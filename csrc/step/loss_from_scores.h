@@ -1,5 +1,5 @@
 // Losses and penalties of a step whose scores and gradients others compute (torch): from scores to slopes, from rows to
-// their penalties, and from all of these to what the step reports.
+// their penalties, and from both to the figures that the step reports.
 //
 // The reference for cuda/loss_from_scores.h, which has the same bits but for sums of losses, which have another order.
 #pragma once
@@ -26,9 +26,9 @@ struct PenalizedRows {
   const float* rows;          // (.., stride)
   std::int64_t stride, dim, count;
   const std::int32_t* slot;   // (count,) which row each is; null: those in order
-  const std::int32_t* reads;  // (count + 1,) offsets: those whose next one is no larger are not read; null: all are
+  const std::int32_t* reads;  // (count + 1,) offsets: rows whose next offset is no larger are not read; null: all are
   float* gradients;           // (count, dim)
-  float* amounts;             // (count,): sum of |x|^norm; 0 of those that are not read
+  float* amounts;             // (count,): sum of |x|^norm; 0 of rows that are not read
   float* squares;             // (count,): mean squares of the gradients with that, which the update needs first
 
   FRUGAL_EVERYWHERE bool is_read(std::int64_t i) const { return reads == nullptr || reads[i + 1] > reads[i]; }

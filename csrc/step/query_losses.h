@@ -6,7 +6,7 @@
 
 namespace frugal {
 
-// What the losses of one positive need to know of it.
+// The facts of one positive that its losses need.
 struct ScoredQuery {
   std::int64_t edge;  // position in the batch
   float positive_score;

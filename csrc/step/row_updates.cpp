@@ -19,7 +19,7 @@ using FRUGAL_ISA::regularize;
 // Floats of a gradient that are made at a time, where it is kept in factors: few enough for the first cache.
 constexpr std::int64_t kPiece = 4 * kSumRun;
 
-// What a step does to one row: applies its entries by row-wise Adagrad, or hands its gradients over.
+// The step's work on one row: it applies its entries by row-wise Adagrad, or returns its gradients.
 class RowChange {
  public:
   RowChange(const RowPointers& rows, std::int64_t slot, std::int64_t dim, float learning_rate)

@@ -24,7 +24,7 @@ inline constexpr std::int64_t block_rows(std::int64_t rows, int threads) {
   return std::clamp(pieces(pieces(rows, 3 * threads), kTile) * kTile, kTile, kBlock);
 }
 
-// What follows from a batch's sizes.
+// Numbers that follow from a batch's sizes.
 struct BatchShape {
   std::int64_t positives, chunks, chunk_size, negatives;
   std::int64_t own;      // columns of the chunk's own side: chunk_size or 0

@@ -1,4 +1,4 @@
-// What a step on a device is told of its batch, as one block of memory: packed on the host, taken there by one copy.
+// The batch of a step on a device, as one block of memory: packed on the host, taken there by one copy.
 // Where rows are read and written comes apart, if somebody plans that: as the planner has written it (engine/plan.h).
 //
 // Where a field lies depends on sizes alone, so that a captured graph finds it at the same place in every step. The

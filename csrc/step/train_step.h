@@ -15,7 +15,7 @@
 
 namespace frugal {
 
-// What a step reports. Means over the positives, as DGL-KE logs them.
+// The report of a step. Means over the positives, as DGL-KE logs them.
 struct StepLosses {
   double positive = 0.0;  // 0 for joint losses
   double negative = 0.0;  // 0 for joint losses

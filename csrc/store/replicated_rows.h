@@ -12,7 +12,7 @@
 
 namespace frugal {
 
-// What a step needs of a replica, whoever exchanges the sums.
+// The functions of a replica that a step needs, whoever exchanges the sums.
 class SummedRows : public DirectRows {
  public:
   // part: for the longest step; dim as the table's. The table must outlive this.

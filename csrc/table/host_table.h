@@ -23,9 +23,10 @@ struct TablePart {
   int part = 0, parts = 1;
 };
 
-// What start values are for: `count` rows from `first` on, -1 for all that follow. Of rows that are whole_dim long this
-// table has the columns of `ranges` (first, count), one behind the other; whole_dim is 0 for a table that has all. ids:
-// the id by which a row's numbers are drawn, where a table has some rows of a larger one; none: the row itself.
+// The rows that start values are for: `count` rows from `first` on, -1 for all that follow. Of rows that are whole_dim
+// long this table has the columns of `ranges` (first, count), one behind the other; whole_dim is 0 for a table that has
+// all. ids: the id by which a row's numbers are drawn, where a table has some rows of a larger one; none: the row
+// itself.
 struct FilledPart {
   using RowIds = std::function<std::int64_t(std::int64_t row)>;
 

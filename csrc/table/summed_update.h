@@ -26,7 +26,7 @@ enum class Optimizer : std::uint8_t { kSgd, kRowwiseAdagrad, kAdagrad, kAdam, kR
 // "sgd", "rowwise_adagrad", "adagrad", "adam" or "rowwise_adam"; throws std::invalid_argument for another name.
 Optimizer optimizer_named(const std::string& name);
 
-// What a kernel needs to know of an optimizer.
+// The numbers of an optimizer that a kernel needs.
 struct UpdateRule {
   Optimizer optimizer = Optimizer::kSgd;
   float learning_rate = 0.0f;

@@ -15,7 +15,7 @@
 
 namespace frugal {
 
-// From now on this process gets no more address space than so many bytes beside what it has.
+// From now on this process gets no more address space than so many bytes more than it has.
 inline void leave_room(rlim_t bytes) {
   rlimit limit{};
   getrlimit(RLIMIT_AS, &limit);

@@ -35,7 +35,7 @@ for sanitizer in thread address,undefined; do
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
   cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_owner_transfer test_parallel > /dev/null
 done
-run thread & # beside the other one
+run thread & # at the same time as the other one
 threads=$!
 run address,undefined
 wait $threads

@@ -1,1 +1,1 @@
-"""Commands: what they take, what they print, how they end."""
+"""Commands: their flags, output and exit codes."""

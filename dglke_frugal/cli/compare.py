@@ -14,16 +14,21 @@ from .tool_flags import Parser
 _BEGINNINGS = {"csv": rb"run,", "markdown": rb"\| run \|", "json": rb'\[\s*\{\s*"run"', "table": rb"run  +"}
 
 
-@reports_input_errors
-def main(argv):
-    """Entry point. argv: the arguments without the program's name."""
+def own_flags() -> Parser:
+    """The command's flags."""
     parser = Parser(prog="dglke_frugal compare", description="Put the results of runs, and the flags in which they "
-                    "differ, beside one another; runs that have not ended are there with what they have.")
+                    "differ, side by side; runs that have not ended are there with what they have.")
     parser.add_argument("run", nargs="+", help="folder of a run")
     parser.add_argument("--format", choices=list(_BEGINNINGS), default="table",
                         help="table: text in columns; csv and json have all digits (%(default)s)")
     parser.add_argument("--out", type=Path, help="file to write instead of printing")
-    options = parser.parse_args(argv)
+    return parser
+
+
+@reports_input_errors
+def main(argv):
+    """Entry point. argv: the arguments without the program's name."""
+    options = own_flags().parse_args(argv)
     from ..files import check_output, replace_file
     from ..report.run_log import RunLog
 

@@ -1,4 +1,4 @@
-"""`dglke_frugal doctor`: what is installed, what it can use, and whose commands are on PATH."""
+"""`dglke_frugal doctor`: versions, devices that can be used, and whose commands are on PATH."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _owner(command):
 
 
 def _cuda():
-    """What the extension can do with GPUs."""
+    """The extension's support of GPUs."""
     from .. import _native
 
     devices, reason = _native.cuda_devices(with_free_memory=True)
@@ -54,7 +54,7 @@ def _cuda():
 
 
 def _why_not_compiled():
-    """What a build without CUDA kernels lacks: nobody has recorded why it was built so."""
+    """The missing part of a build without CUDA kernels; no record says why it was built so."""
     nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
     missing = "which needs nvcc, and there is none on PATH or in /usr/local/cuda/bin"
     found = f"nvcc is there ({nvcc})" if nvcc else missing
@@ -140,11 +140,16 @@ def _command_line(name, found):
     )
 
 
+def own_flags() -> argparse.ArgumentParser:
+    """The command's flags."""
+    parser = argparse.ArgumentParser(prog="dglke_frugal doctor", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
 @reports_input_errors
 def main(argv):
     """Print the findings as text, or as JSON with --json."""
-    parser = argparse.ArgumentParser(prog="dglke_frugal doctor", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args(argv)
+    arguments = own_flags().parse_args(argv)
     facts = diagnose()
     sys.stdout.write((json.dumps(facts, indent=2) if arguments.json else _text(facts)) + "\n")

@@ -28,8 +28,7 @@ def dglke_flags() -> Parser:
     parser.add_argument(
         "--exec_mode",
         default="all",
-        help="pairwise: list element by element; all: all combinations; "
-        "batch_left: the best for each left object (%(default)s)",
+        help="all: the best pairs; batch_left: the best for each left one; pairwise: by line (%(default)s)",
     )
     parser.add_argument("--sim_func", default="cosine", help="cosine, l2, l1, dot or ext_jaccard (%(default)s)")
     return parser

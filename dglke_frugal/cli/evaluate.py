@@ -47,8 +47,7 @@ def own_flags() -> Parser:
     parser.add_argument(
         "--score_rule",
         choices=SCORE_RULES,
-        help="how RESCAL and TransR score corrupted tails: textbook, as true triples; dglke, by another formula (by "
-        "default that of the training, which DGL-KE's runs have from DGL-KE)",
+        help="RESCAL, TransR: textbook, or by DGL-KE's two formulas (the rule of the training)",
     )
     parser.add_argument(
         "--ogb",
@@ -60,7 +59,7 @@ def own_flags() -> Parser:
     parser.add_argument(
         "--other_data",
         action="store_true",
-        help="rank on data that are not those of the training; their ids must mean the same",
+        help="rank on other data than those of the training; their ids must mean the same",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of sampled candidates and triples (%(default)s)")
     return parser
@@ -72,7 +71,7 @@ def dglke_flags() -> Parser:
     run = parser.add_argument_group("run (what is not given is read from its config.json)")
     run.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
     run.add_argument("--model_name", help="score function, or MODULE:CLASS of a custom one")
-    run.add_argument("--hidden_dim", type=int, help="size of an embedding")
+    run.add_argument("--hidden_dim", type=int, help="size of an embedding in real numbers")
     run.add_argument("-g", "--gamma", type=float, help="margin of the score")
     run.add_argument("-de", "--double_ent", action="store_true", help="entities of twice the hidden size")
     run.add_argument("-dr", "--double_rel", action="store_true", help="relations of twice the hidden size")
@@ -89,15 +88,21 @@ def dglke_flags() -> Parser:
     test.add_argument(
         "--neg_sample_size_eval", type=int, default=-1, help="candidates per triple, -1 for all (%(default)s)"
     )
-    test.add_argument("--neg_deg_sample_eval", action="store_true", default=False, help="draw them by degree as well")
+    test.add_argument(
+        "--neg_deg_sample_eval", action="store_true", default=False, help="draw the candidates by degree"
+    )
     test.add_argument(
         "--eval_percent", type=float, default=1, help="share of the triples, drawn at random (%(default)s)"
     )
-    test.add_argument("--no_eval_filter", action="store_true", default=False, help="let known triples compete")
+    test.add_argument(
+        "--no_eval_filter", action="store_true", default=False, help="let known triples count as candidates"
+    )
     device = parser.add_argument_group("device")
-    device.add_argument("--gpu", type=int, nargs="+", default=[-1], help="GPU number; -1 is the CPU (%(default)s)")
-    device.add_argument("--mix_cpu_gpu", action="store_true", default=False, help="accepted for old command lines")
-    device.add_argument("--num_proc", type=int, default=1, help="threads, together with --num_thread (%(default)s)")
+    device.add_argument("--gpu", type=int, nargs="+", default=[-1], help="GPU number; -1 is the CPU (-1)")
+    device.add_argument("--mix_cpu_gpu", action="store_true", default=False, help="accepted, no effect")
+    device.add_argument(
+        "--num_proc", type=int, default=1, help="threads in all are this times --num_thread (%(default)s)"
+    )
     device.add_argument(
         "--num_thread", type=int, default=1, help="see --num_proc; 1 and 1 take all cores (%(default)s)"
     )
@@ -180,7 +185,7 @@ def _check(given, seed):
 
 
 def _settings(given):
-    """What the run says, where the command line does not, and DGL-KE's default where neither does."""
+    """The settings of the command line, else of the run, else DGL-KE's defaults."""
     from ..inference.tables import is_unsaved_run, read_config
 
     folder = Path(given["model_path"])
@@ -206,8 +211,8 @@ def _check_data(graph, folder):
     changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(config["data"]))
     if changed:
         raise InputError(
-            f"the data are not those that {folder} was trained on: {changed}; give those, or add --other_data if the "
-            "ids mean the same"
+            f"the data are not those of the training of {folder}: {changed}; give those data, or add "
+            "--other_data if the ids mean the same"
         )
 
 

@@ -8,19 +8,24 @@ from .errors import reports_input_errors
 from .tool_flags import Parser
 
 
-@reports_input_errors
-def main(argv):
-    """Entry point. argv: the arguments without the program's name."""
+def own_flags() -> Parser:
+    """The command's flags."""
     parser = Parser(prog="dglke_frugal export", description=__doc__)
     parser.add_argument("run", help="folder of the run")
-    parser.add_argument("output", help="file; for tsv and word2vec a folder")
+    parser.add_argument("output", help="file to write; for tsv and word2vec a folder")
     parser.add_argument("--format", choices=["safetensors", "tsv", "npz", "parquet", "word2vec"],
-                        help="(that of the file's ending, else safetensors)")
+                        help="file format (by the file's ending, else safetensors)")
     parser.add_argument(
         "--entity_mfile", help="file of entity ids and names; by default the one the run names"
     )
-    parser.add_argument("--rel_mfile", help="file of relation ids and names, likewise")
-    options = parser.parse_args(argv)
+    parser.add_argument("--rel_mfile", help="file of relation ids and names; by default the one the run names")
+    return parser
+
+
+@reports_input_errors
+def main(argv):
+    """Entry point. argv: the arguments without the program's name."""
+    options = own_flags().parse_args(argv)
     from ..files import is_standard_output
     from ..inference.export import export, format_of
     from ..inference.run import Run

@@ -1,12 +1,17 @@
-"""What `dglke_train --help` prints, and the page of flags (docs/flags.md)."""
+"""The text of `dglke_train --help`, and the page of flags (docs/flags.md)."""
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List
+import argparse
+import importlib
+import re
+import types
+from typing import Dict, Iterator, List, Tuple
 
 from ..models import model_names
 from ..option import Option
 from .flags import EVERY
+from .main import COMMANDS
 
 USAGE = """\
 usage: dglke_train --preset wn18rr/complex --gpu 0        train by a recipe (dglke_frugal presets lists them)
@@ -15,6 +20,7 @@ usage: dglke_train --preset wn18rr/complex --gpu 0        train by a recipe (dgl
        dglke_train --resume RUN_DIR --max_step STEPS      go on with a run
        dglke_train --help | --help-all                    explain the usual flags | all flags"""
 _FIRST = "the flags that matter first"
+WITH_FLAGS_OF_TRAIN = ("plan", "search")
 _COLUMN = 36  # where help begins, if the flag leaves room
 
 
@@ -32,7 +38,7 @@ def help_lines(every: bool) -> Iterator[str]:
 
 
 def sections() -> Dict[str, List[Option]]:
-    """The options by title: those that matter first, then by group."""
+    """The options by title: the ones that matter most first, then by group."""
     found: Dict[str, List[Option]] = {_FIRST: []}
     for each in EVERY.values():
         found.setdefault(_FIRST if each.level == "first" else each.group, []).append(each)
@@ -48,8 +54,9 @@ def described(each: Option) -> str:
 def page() -> str:
     """docs/flags.md: every flag with its default."""
     lines = [
-        "# Flags of dglke_train", "",
-        "<!-- made from dglke_frugal/options.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
+        "# Flags", "",
+        "<!-- made by python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
+        "First the flags of `dglke_train`, then those of [the other commands](#dglke_frugal-eval).", "",
         "`dglke_train --help` lists the flags that matter first, `dglke_train --help-all` all of them. DGL-KE's own",
         "flags, marked D, may be abbreviated. Flags on the command line override those of `--preset` and `--config`.",
         "",
@@ -60,25 +67,63 @@ def page() -> str:
         lines += ["", f"## {title[0].upper()}{title[1:]}", "",
                   "| flag | | default | what it does | changes numbers |", "|---|---|---|---|---|"]
         lines += map(_row, members)
+    for command, (module, about) in COMMANDS.items():
+        if command != "train":
+            lines += _section(command, importlib.import_module(f".{module}", __package__), about)
     return "\n".join(lines) + "\n"
+
+
+def _section(command: str, module: types.ModuleType, about: str) -> Iterator[str]:
+    """The flags of another command."""
+    yield from ("", f"## dglke_frugal {command}", "", f"{about[0].upper()}{about[1:]}.")
+    if command in WITH_FLAGS_OF_TRAIN:
+        yield "All other flags are those of `dglke_train`."
+    yield from ("", "| flag | | what it does |", "|---|---|---|")
+    for name, words in described_arguments(module.own_flags()):
+        yield _cells(name, "", _escaped(words))
+    for name, words in described_arguments(module.dglke_flags()) if hasattr(module, "dglke_flags") else ():
+        yield _cells(name, "D", _escaped(words))
+
+
+def described_arguments(parser: argparse.ArgumentParser) -> Iterator[Tuple[str, str]]:
+    """(name, help) of each argument of a command."""
+    for each in parser._actions:
+        if each.dest not in ("help", "version"):
+            named = "FILE" if "file" in each.dest else "DIR" if "path" in each.dest else each.dest.upper()
+            value = each.metavar or "|".join(each.choices or ()) or {int: "N", float: "X"}.get(each.type, named)
+            value = "" if each.nargs == 0 else f"{value} ..." if each.nargs == "+" else value
+            name = f"`{', '.join(each.option_strings)}` {value}" if each.option_strings else value
+            yield name.strip(), each.help % {**vars(each), "prog": parser.prog}
+
+
+def _cells(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _row(each: Option) -> str:
     default = _default(each) or ("off" if each.is_switch else "")
-    help = each.help.replace("[", "\\[")  # in brackets is what Markdown takes for a link
-    cells = [f"`{_flag(each)}`", "D" if each.of_dglke else "", default, help, each.changes.words]
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    name = f"`{_names(each)}` {_value(each)}".strip()
+    return _cells(name, "D" if each.of_dglke else "", default, _escaped(each.help), each.changes.words)
+
+
+def _escaped(words: str) -> str:
+    """Without Markdown's links and emphasis."""
+    return re.sub(r"[\[*]", r"\\\g<0>", words)
 
 
 def _line(each: Option) -> str:
-    return f"  {_flag(each):<{_COLUMN - 4}}  {described(each)}"
+    return f"  {f'{_names(each)} {_value(each)}'.strip():<{_COLUMN - 4}}  {described(each)}"
 
 
-def _flag(each: Option) -> str:
-    """A flag with its short name and what stands for its values."""
+def _names(each: Option) -> str:
+    """A flag, with its short name."""
+    return f"{each.short + ', ' if each.short else ''}--{each.name}"
+
+
+def _value(each: Option) -> str:
+    """The word that stands for a flag's values."""
     value = "on|off" if each.is_switch else each.metavar or "|".join(each.choices or ())
-    value = "" if each.default is False else f" {value}{' ...' if each.many else ''}"
-    return f"{each.short + ', ' if each.short else ''}--{each.name}{value}"
+    return "" if each.default is False else f"{value}{' ...' if each.many else ''}"
 
 
 def _default(each: Option) -> str:

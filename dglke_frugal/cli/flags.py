@@ -1,4 +1,4 @@
-"""The flags of `dglke_train`, made from their declarations in options.py: DGL-KE's own, and ours beside them.
+"""The flags of `dglke_train`, made from their declarations in options.py: DGL-KE's own and ours.
 
 Two parsers, because old command lines must keep their meaning: argparse lets users abbreviate a flag, and a new flag
 must not make an old abbreviation ambiguous. So ours are taken out first, by their full names alone.
@@ -25,7 +25,7 @@ TRAINERS = ("native", "dglke")
 @options("command")
 @dataclass(frozen=True)
 class CommandConfig:
-    """What the command line says besides the configuration of a run."""
+    """Flags of the command line that are no part of a run's configuration."""
 
     preset: Optional[str] = option(None, "flags of a recipe, such as wn18rr/complex (dglke_frugal presets)",
                                    changes=NEVER, metavar="GRAPH/MODEL", dglke_loop=None, level="first")
@@ -33,7 +33,7 @@ class CommandConfig:
                                    changes=NEVER, metavar="FILE.yaml", dglke_loop=None)
     resume: Optional[str] = option(
         None, "go on with the run in this folder, or with the newest (auto)", changes=NEVER, metavar="RUN_DIR|auto")
-    backend: str = option("frugal", "frugal: our own store and steps; vanilla: unmodified DGL-KE", changes=NEVER,
+    backend: str = option("frugal", "frugal: our own store and steps; vanilla: DGL-KE 0.1.2 itself", changes=NEVER,
                           choices=BACKENDS, dglke_loop=None)
     trainer: str = option("native", "native: our own training step; dglke: DGL-KE's own loop over our store",
                           changes=NEVER, choices=TRAINERS, dglke_loop=None, level="rare")
@@ -43,10 +43,10 @@ EVERY: Dict[str, Option] = {**{each.name: each for each in CommandConfig.options
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line and exits with code 2."""
+    """Ends with one line about the fault and exit code 2."""
 
     def error(self, message):
-        """Say it and exit with code 2."""
+        """Print the fault and exit with code 2."""
         unknown = re.match(r"unrecognized arguments: (--\w+)", message)
         if unknown:
             message = f"there is no flag {unknown[1]}{instead_of_flag(unknown[1], self._flags())}"

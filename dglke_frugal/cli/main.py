@@ -16,7 +16,7 @@ COMMANDS = {
     "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
     "split": ("split", "divide a file of triples into train, valid and test"),
     "export": ("export", "write a run's tables as safetensors, Parquet, npz, TSV or word2vec text"),
-    "compare": ("compare", "put the results of runs beside one another as a table"),
+    "compare": ("compare", "put the results of runs side by side in a table"),
     "search": ("search", "find flags with the best validation MRR by trials over a space"),
     "presets": ("presets", "list the recipes that come with the package (dglke_train --preset NAME)"),
     "plan": ("plan", "say how much memory and disk a training run would need"),

@@ -32,17 +32,18 @@ KNOWN_SIZES = {
 }
 
 
-def _own_flags() -> argparse.ArgumentParser:
+def own_flags() -> argparse.ArgumentParser:
+    """Flags of the plan; all others are dglke_train's."""
     parser = flags.Parser(prog="dglke_frugal plan", add_help=False, allow_abbrev=False)
     group = parser.add_argument_group("plan")
-    group.add_argument("--entities", type=int, help="size of a graph that need not be there")
-    group.add_argument("--relations", type=int, default=1000, help="the same (%(default)s)")
-    group.add_argument("--triples", type=int, help="the same, of all splits together (10 per entity)")
+    group.add_argument("--entities", type=int, help="entities of a graph that need not exist")
+    group.add_argument("--relations", type=int, default=1000, help="relations of that graph (%(default)s)")
+    group.add_argument("--triples", type=int, help="triples of that graph, all splits together (10 per entity)")
     group.add_argument("--nnodes", type=int, default=1, help="machines that train together (%(default)s)")
     group.add_argument("--network", type=network_speed, default="25Gb", metavar="SPEED",
                        help="speed of the network between them, such as 25Gb (%(default)s)")
     group.add_argument("--one_machine", type=float, metavar="RATE",
-                       help="triples a second that one machine trains (assumed by the cores of this one)")
+                       help="triples/s of one machine alone (estimated from the cores of this one)")
     group.add_argument("--json", action="store_true", help="print JSON, with bytes as numbers")
     return parser
 
@@ -53,12 +54,12 @@ def main(argv):
     if "-h" in argv or "--help" in argv:
         argparse.ArgumentParser(
             prog="dglke_frugal plan",
-            parents=[_own_flags()],
+            parents=[own_flags()],
             description="Say how much memory and disk a run of dglke_train needs.",
             epilog="All other flags are dglke_train's: dglke_train --help.",
         ).print_help()
         return
-    own, rest = _own_flags().parse_known_args(argv)
+    own, rest = own_flags().parse_known_args(argv)
     _, config = configuration(rest)
     if own.nnodes != 1:
         _plan_machines(own, config)

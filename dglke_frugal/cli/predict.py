@@ -29,8 +29,7 @@ def dglke_flags() -> Parser:
     parser.add_argument(
         "--exec_mode",
         default="all",
-        help="triplet_wise: list element by element; all: all combinations; batch_head, batch_rel, batch_tail: "
-        "the best for each head, relation or tail (%(default)s)",
+        help="all, batch_head, batch_rel, batch_tail: the best in all or for each; triplet_wise: by line (%(default)s)",
     )
     parser.add_argument(
         "--score_func",

@@ -10,7 +10,8 @@ from . import flags
 from .errors import reports_input_errors
 
 
-def _parser() -> flags.Parser:
+def own_flags() -> flags.Parser:
+    """The command's flags."""
     parser = flags.Parser(
         prog="dglke_frugal presets",
         allow_abbrev=False,
@@ -28,7 +29,7 @@ def _parser() -> flags.Parser:
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    given = _parser().parse_args(argv)
+    given = own_flags().parse_args(argv)
     if is_auto(given.name):
         _print_rules(given.json)
         return

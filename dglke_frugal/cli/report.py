@@ -8,9 +8,8 @@ from .errors import reports_input_errors
 from .tool_flags import Parser
 
 
-@reports_input_errors
-def main(argv):
-    """Entry point. argv: the arguments without the program's name."""
+def own_flags() -> Parser:
+    """The command's flags."""
     parser = Parser(
         prog="dglke_frugal report", description="Write one HTML page about one or more runs; it needs nothing else."
     )
@@ -21,7 +20,13 @@ def main(argv):
     parser.add_argument(
         "--png", type=Path, metavar="FOLDER", help="also write the pictures as PNG files (needs matplotlib)"
     )
-    options = parser.parse_args(argv)
+    return parser
+
+
+@reports_input_errors
+def main(argv):
+    """Entry point. argv: the arguments without the program's name."""
+    options = own_flags().parse_args(argv)
     from ..files import check_output, replace_file
     from ..report.page import make_page
     from ..report.run_log import RunLog

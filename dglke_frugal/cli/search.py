@@ -27,23 +27,22 @@ def own_flags() -> argparse.ArgumentParser:
     group = parser.add_argument_group("search")
     group.add_argument("space", metavar="SPACE", help="YAML file of the space, or the model that it is for: one of the "
                                                       "package's spaces")
-    group.add_argument("--variants", nargs="+", metavar="NAME", help="of the space, these alone (all)")
+    group.add_argument("--variants", nargs="+", metavar="NAME", help="variants of the space to try (all)")
     group.add_argument("--trials", type=int, default=20, metavar="N",
-                       help="how many, those of earlier parts of this search included (%(default)s)")
+                       help="number of trials, with those of earlier parts of this search (%(default)s)")
     group.add_argument("--out", type=Path, required=True, metavar="DIR",
                        help="folder of the search; the same command goes on with one that was stopped")
     group.add_argument("--parallel", type=int, default=1, metavar="K", help="trials at a time (%(default)s)")
-    group.add_argument("--seconds", type=float, help="start no trial after so many (no limit)")
+    group.add_argument("--seconds", type=float, metavar="S", help="start no trial after S seconds (no limit)")
     group.add_argument("--metric", choices=METRICS, default=METRICS[0],
-                       help="of the validation triples, by which trials are compared (%(default)s)")
+                       help="metric of validations that compares trials (%(default)s)")
     group.add_argument("--sampler", choices=SAMPLERS, default=SAMPLERS[0],
-                       help="what chooses after the first ten trials: tpe learns from them, gp does by a Gaussian "
-                            "process (it needs scipy), random does not (%(default)s)")
+                       help="chooses flags after ten trials; gp is a Gaussian process and needs scipy (%(default)s)")
     group.add_argument("--no_prune", action="store_true",
-                       help="let every trial end, also those that are worse than the median of the others")
-    group.add_argument("--search_seed", type=int, default=0, help="of the search and of its trials (%(default)s)")
+                       help="let every trial end, also one that is worse than the median of the others")
+    group.add_argument("--search_seed", type=int, default=0, help="seed of the search and of its trials (%(default)s)")
     group.add_argument("--best", type=Path, metavar="FILE.yaml",
-                       help="write the flags of the best trial, with which a run has its numbers, for --config")
+                       help="write the flags of the best trial to this file, for --config")
     return parser
 
 
@@ -105,7 +104,7 @@ def main(argv):
 
 
 def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
-    """What the command line says of dglke_train, by full names. Raises InputError."""
+    """The flags of dglke_train on the command line, by full names. Raises InputError."""
     given = flags.given(rest)
     for name in REFUSED:
         if given.pop(name, None):
@@ -134,8 +133,8 @@ def _fitted(space, given: Mapping[str, Any], every: bool):
 
 
 def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:
-    """What the numbers of trials depend on: flags, of the checked configurations of trials, and the data. graph: that
-    of all trials, if it has been read.
+    """All that the numbers of trials depend on: flags, of the checked configurations of trials, and the data. graph:
+    that of all trials, if it has been read.
 
     Raises InputError if trials could not be started, or would have no validation.
     """

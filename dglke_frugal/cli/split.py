@@ -15,28 +15,36 @@ from .errors import reports_input_errors
 from .tool_flags import Parser
 
 _SHOWN = 10  # overlapping relations
-_REPORT = rb'\{\s*"entities"'  # how what --json writes begins
+_REPORT = rb'\{\s*"entities"'  # the beginning of the file of --json
+
+
+def own_flags() -> Parser:
+    """The command's flags."""
+    parser = Parser(
+        prog="dglke_frugal split",
+        description="Divide a file of triples (names; text, gzip or not, CSV or Parquet) into train, valid and test, "
+        "so that every entity and every relation stays in train. A triple that the file holds twice is kept once. "
+        "Relations that give another one's test triples away are named.",
+    )
+    parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are copied, too")
+    parser.add_argument("--out", type=Path, metavar="FOLDER",
+                        help="folder of the new files (next to FILE, named after it)")
+    parser.add_argument("--valid", type=_amount, default=0.05, metavar="SHARE",
+                        help="share of the triples for valid, or their number (0.05)")
+    parser.add_argument("--test", type=_amount, default=0.05, metavar="SHARE",
+                        help="share of the triples for test, or their number (0.05)")
+    parser.add_argument("--order", default="hrt", help="order of the columns head, relation, tail (%(default)s)")
+    parser.add_argument("--delimiter", default="\t", help="what separates the columns (TAB)")
+    parser.add_argument("--has_edge_importance", action="store_true", help="the fourth column is the edge's weight")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (%(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON")
+    return parser
 
 
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    parser = Parser(
-        prog="dglke_frugal split",
-        description="Divide a file of triples (names; text, gzip or not, CSV or Parquet) into train, valid and test, so that every entity "
-        "and every relation stays in train. Triples that stand there twice are kept once. Relations that give another "
-        "one's test triples away are named.",
-    )
-    parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are copied, too")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="for the files (beside FILE, named after it)")
-    parser.add_argument("--valid", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
-    parser.add_argument("--test", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
-    parser.add_argument("--order", default="hrt", help="which columns are head, relation, tail (%(default)s)")
-    parser.add_argument("--delimiter", default="\t", help="what separates the columns (TAB)")
-    parser.add_argument("--has_edge_importance", action="store_true", help="the fourth column is the edge's weight")
-    parser.add_argument("--seed", type=int, default=0, help="another seed draws other triples (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="also write what is reported as JSON")
-    options = parser.parse_args(argv)
+    options = own_flags().parse_args(argv)
     out = options.out or options.file.parent / _name(options.file)
     if options.seed < 0:
         raise InputError(f"--seed is {options.seed}; give a number that is not negative")

@@ -1,4 +1,4 @@
-"""What the commands for trained runs have in common: two parsers each, for the reason that flags.py explains."""
+"""Flags that the commands for trained runs share: two parsers each, for the reason that flags.py explains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def own_parser(prog: str) -> Parser:
         "--backend",
         choices=["frugal", "vanilla"],
         default="frugal",
-        help="frugal: our own arithmetic (default); vanilla: unmodified DGL-KE, for comparison",
+        help="frugal: our own arithmetic (default); vanilla: DGL-KE 0.1.2 itself, for comparison",
     )
     return parser
 
@@ -30,7 +30,7 @@ def own_search_parser(prog: str) -> Parser:
         "--index",
         choices=["exact", "faiss"],
         default="exact",
-        help="exact: all candidates are looked at (default); faiss: those in the cells where the best likely are",
+        help="exact: all candidates (default); faiss: only the cells where the best ones likely are",
     )
     return parser
 
@@ -38,12 +38,12 @@ def own_search_parser(prog: str) -> Parser:
 def add_search_flags(parser: Parser, formats: Sequence[str]) -> None:
     """DGL-KE's flags of dglke_predict and dglke_emb_sim. formats: which lists a search takes."""
     parser.add_argument(
-        "--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(formats)
+        "--format", help=f"lists that --data_files gives, * for everything: {' '.join(formats)}"
     )
     parser.add_argument("--data_files", nargs="+", help="the lists that --format names, one id (or name) per line")
     parser.add_argument("--raw_data", action="store_true", help="the lists hold names, and so will the result")
-    parser.add_argument("--topK", type=int, default=10, help="how many (%(default)s)")
-    parser.add_argument("--output", default="result.tsv", help="file for the result (%(default)s)")
+    parser.add_argument("--topK", type=int, default=10, help="number of results (%(default)s)")
+    parser.add_argument("--output", default="result.tsv", help="file of the result (%(default)s)")
     parser.add_argument("--gpu", type=int, default=-1, help="GPU number; -1 is the CPU (%(default)s)")
 
 

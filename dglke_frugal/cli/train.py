@@ -1,4 +1,4 @@
-"""`dglke_train`: train embeddings with our store, or with unmodified DGL-KE."""
+"""`dglke_train`: train embeddings with our store, or with DGL-KE itself."""
 from __future__ import annotations
 
 import argparse
@@ -45,7 +45,7 @@ def main(argv):
 
 
 def reports(wanted):
-    """What makes the report that --report asks for, as trackers of the run."""
+    """Trackers that write the report of --report."""
     if wanted is None:
         return []
     from ..report.live import LiveReport
@@ -56,7 +56,7 @@ def reports(wanted):
 def configuration(argv):
     """(all flags, the checked configuration of a run): flags of files, and those of the command line, which win.
 
-    The flags have besides `given`, the names of those that the command line gives. Raises InputError.
+    The flags also have `given`, the names of the flags that the command line gives. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 

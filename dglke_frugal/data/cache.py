@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 Arrays = Dict[str, np.ndarray]
 Where = Union[None, bool, str, os.PathLike]
 
-WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
+WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file next to them
 _VERSION = 3
 _MARK = b"dglkegr1"
 _DTYPES = ("uint8", "int32", "int64", "float32")
@@ -85,9 +85,10 @@ Build = Callable[[Sink], dict]  # makes the arrays, returns what else is to be k
 
 
 def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: Build) -> Tuple[dict, Arrays]:
-    """What `build` makes of the sources, from a valid cache if there is one, else built, and kept if `where` says so.
+    """The arrays that `build` makes of the sources, from a valid cache if there is one, else built, and kept if `where`
+    says so.
 
-    where: None, beside the first source if the sources are large; True, always there; a folder, there; False, nowhere.
+    where: None, next to the first source if the sources are large; True, always there; a folder, there; False, nowhere.
     flags: everything besides the sources that decides the result (JSON values).
     """
     folder = _folder(sources, where)
@@ -132,7 +133,7 @@ def _folder(sources: Sequence[Path], where: Where) -> Optional[Path]:
 
 
 def _states(sources: Sequence[Path]) -> list:
-    """What changes when one of the sources is written or replaced."""
+    """Numbers that change when one of the sources is written or replaced."""
     found = [path.stat() for path in sources if path.is_file()]
     return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found]
 

@@ -1,4 +1,4 @@
-"""What the columns of a table of triples may be called."""
+"""Names of the columns of a table of triples."""
 from __future__ import annotations
 
 from typing import List, Optional, Sequence

@@ -1,4 +1,4 @@
-"""Fetching DGL-KE's own data sets: downloaded beside their place, checked, unpacked beside it, then moved there."""
+"""Fetching DGL-KE's own data sets: downloaded next to their place, checked, unpacked next to it, then moved there."""
 from __future__ import annotations
 
 import os
@@ -85,7 +85,7 @@ def _unpack(archive: Path, work: Path, name: str, url: str) -> None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise InputError(f"{url} is not a sound zip archive ({error}); try again later") from error
     if not (work / name).is_dir():
-        raise InputError(f"{url} does not contain a folder {name}; unpack it by hand where --data_path says")
+        raise InputError(f"{url} does not contain a folder {name}; unpack it yourself into the folder of --data_path")
 
 
 def _checked(packed: zipfile.ZipFile, name: str, url: str, packed_bytes: int) -> List[zipfile.ZipInfo]:

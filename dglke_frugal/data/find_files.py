@@ -43,7 +43,7 @@ def flags_of_path(path: Path) -> Dict[str, Any]:
 
 
 def dataset_name(path: Path) -> str:
-    """What a data set is called that has no other name than its file or folder; never as one of DGL-KE's is."""
+    """The name of a data set that has none but its file's or folder's; never one of DGL-KE's."""
     name = Path(os.path.abspath(path)).name
     for ending in sorted(ENDINGS, key=len, reverse=True) if path.is_file() else ():
         name = name.removesuffix(ending) if name != ending else name

@@ -22,7 +22,7 @@ _OTHER = {"training_checksum": "as many training triples as then, but other ones
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What the ids of a graph, and the numbers of a run on it, depend on. None: not known, or not there.
+    """All that the ids of a graph, and the numbers of a run on it, depend on. None: not known, or not there.
 
     Attributes:
         training_checksum: CRC-32 of the training triples' columns in order. training_weights: of their weights.
@@ -57,7 +57,7 @@ class Fingerprint:
 
     @classmethod
     def of_mapping(cls, mapping: Any) -> "Fingerprint":
-        """What a run wrote down; unknown where it did not, or not as numbers."""
+        """The fingerprint that a run wrote; unknown where it wrote none, or no numbers."""
         mapping = mapping if isinstance(mapping, Mapping) else {}
         known = {field.name: mapping.get(field.name) for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in known.items() if isinstance(value, int)})
@@ -67,7 +67,7 @@ class Fingerprint:
         return dataclasses.asdict(self)
 
     def difference(self, earlier: "Fingerprint") -> str:
-        """What has changed since an earlier fingerprint, in words; empty if nothing that both know."""
+        """The changes since an earlier fingerprint, in words; empty if all that both know is equal."""
         then = {name: value for name, value in earlier.to_dict().items() if value is not None}
         now = {name: value for name, value in self.to_dict().items() if value is not None}
         changed = [name for name, value in now.items() if then.get(name, value) != value]

@@ -14,7 +14,7 @@ from .layouts import Ids, TextLayout
 
 
 def flags(layout: TextLayout) -> dict:
-    """What besides the files decides the arrays."""
+    """Settings that decide the arrays, in addition to the files."""
     lines = layout.lines
     return {"ids": layout.ids.name, "order": lines.order, "delimiter": lines.delimiter, "weighted": lines.weighted,
             "splits": list(layout.splits)}

@@ -15,7 +15,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Facts (head, relation, tail), one per element of three columns.
+    """Triples (head, relation, tail), one per element of three columns.
 
     head, relation, tail: (n,) int32, or int64 where an id may exceed 2^31 - 1; contiguous, possibly memory-mapped.
     weight: (n,) float32, finite and above 0, or None.
@@ -53,7 +53,7 @@ class Names(Sequence):
 
     @cached_property
     def packed(self) -> Tuple[np.ndarray, np.ndarray]:
-        """What `load` returned: names as bytes, and where each begins."""
+        """The result of `load`: names as bytes, and where each begins."""
         return self._load()
 
     @cached_property
@@ -80,7 +80,8 @@ class Names(Sequence):
         return found
 
     def ids_of(self, others: "Names") -> np.ndarray:
-        """The ids here of other names, in their order: (len(others),) int64, -1 for those that there are not."""
+        """The ids here of other names, in their order: (len(others),) int64, -1 for a name that the graph does not
+        have."""
         data, offsets = others.packed
         ids, together = np.empty(len(others), np.int64), 1 << 16
         for first in range(0, len(others), together):

@@ -28,7 +28,7 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
     dataset, path, format, files, delimiter, has_edge_importance: DGL-KE's flags --dataset, --data_path, --format,
         --data_files, --delimiter and --has_edge_importance. A built-in data set that is not in `path` is downloaded;
         wikikg2, biokg, wikikg90M and wikikg90Mv2 are also read from the directories that ogb makes there.
-    cache: where the parsed form is kept for the next run: None, beside the data if that is large; True, always there;
+    cache: where the parsed form is kept for the next run: None, next to the data if that is large; True, always there;
         a folder; False, nowhere.
 
     Raises InputError with one sentence that names file, line and remedy for whatever is wrong with the input.
@@ -42,7 +42,7 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
         if dataset not in BUILT_IN:
             raise InputError(f"unknown --dataset {dataset!r} for --format built_in: it is none of "
                              f"{', '.join(BUILT_IN)}, and neither {folder / dataset} nor {folder} has a file "
-                             f"{LOOKED_FOR}; give one of these, or your own files with a udd or raw_udd format")
+                             f"{LOOKED_FOR}; give one of them, or your own files with a udd or raw_udd format")
         found = ogb.find(dataset, folder) if dataset in ogb.NAMES else None
         if found is not None:
             return _load_ogb(found, cache)

@@ -15,7 +15,7 @@ _TOGETHER = 1 << 16  # lines
 def keep_name_maps(graph: KnowledgeGraph, folder: Path, data_folder: Path) -> KnowledgeGraph:
     """Write the maps of a graph whose ids are those of first appearance into a run's folder, all or nothing each.
 
-    As with DGL-KE they are beside the data too, unless that folder cannot be written or has other files of these
+    As with DGL-KE they are next to the data too, unless that folder cannot be written or has other files of these
     names, which stay as they are; of those a line is printed. Other graphs have maps of their own: nothing is written.
 
     Returns the graph with the run's files as its maps. Raises InputError if the run's folder cannot be written.
@@ -31,7 +31,7 @@ def keep_name_maps(graph: KnowledgeGraph, folder: Path, data_folder: Path) -> Kn
 
 
 def name_map_bytes(graph: KnowledgeGraph) -> int:
-    """What keep_name_maps writes into a run's folder, at most."""
+    """Bytes that keep_name_maps writes into a run's folder, at most."""
     if not graph.ids_by_appearance:
         return 0
     every = (graph.entity_names, graph.relation_names)

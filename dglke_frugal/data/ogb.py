@@ -70,7 +70,7 @@ def find(dataset: str, root: Path) -> Optional[OgbLayout]:
 
 
 def how_to_get(dataset: str, root: Path) -> InputError:
-    """What to say where a data set that only ogb distributes is missing."""
+    """The message where a data set that only ogb distributes is missing."""
     (folder, *_), _ = _FOLDERS[dataset]
     reader = "WikiKG90MDataset" if dataset == "wikikg90M" else "WikiKG90Mv2Dataset"
     return InputError(f"{root / folder} is missing; fetch it with the ogb package ({install_command('ogb')}): "
@@ -107,7 +107,7 @@ def load_pt(path: Path) -> dict:
 
 
 def _numpy_globals() -> list:
-    """What a pickled array of numbers refers to, under the names of NumPy 1 and 2."""
+    """The functions that a pickled array of numbers refers to, under the names of NumPy 1 and 2."""
     try:
         from numpy._core.multiarray import _reconstruct
     except ImportError:
@@ -298,7 +298,7 @@ def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequen
     return rows
 
 
-# What is read only when it is asked for: candidates and names.
+# Candidates and names are read only when they are asked for.
 
 
 def candidates(layout: OgbLayout) -> Dict[str, Dict[str, Callable[[], np.ndarray]]]:

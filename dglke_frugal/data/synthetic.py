@@ -71,7 +71,7 @@ class _Skewed:
 
 @dataclass(frozen=True)
 class SyntheticGraph:
-    """What the graph is like. At most 2^31 entities and relations; skew 0 is uniform, 1 is Zipf's law."""
+    """The shape of the graph. At most 2^31 entities and relations; skew 0 is uniform, 1 is Zipf's law."""
 
     n_entities: int
     n_relations: int

@@ -20,7 +20,7 @@ from .column_names import header_order
 from .graph import Triples
 from .unpacked import unpacked
 
-BLOCK_BYTES = 2 << 20  # large enough to split among threads, small enough not to show beside the arrays
+BLOCK_BYTES = 2 << 20  # large enough to split among threads, small enough not to matter next to the arrays
 _PACKED = {b"\x1f\x8b": ("gzip", "gunzip"), b"BZh91AY&SY": ("bzip2", "bunzip2"), b"\xfd7zXZ\0": ("xz", "unxz"),
            b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"), b"PK\x03\x04": ("zip", "unzip")}  # by how they begin
 

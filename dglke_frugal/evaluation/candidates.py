@@ -1,4 +1,5 @@
-"""Ranking against lists of candidates: sampled ones as in DGL-KE, or those that a benchmark gives with each triple."""
+"""Ranking against lists of candidates: sampled ones as in DGL-KE, or the ones that a benchmark gives with each
+triple."""
 
 from __future__ import annotations
 
@@ -161,7 +162,7 @@ def _compare_block(model, side, stays, relations, moves, candidates, size, exclu
 
 
 def _excluded(moves, answers, begin, end, exclude_self, candidates, size) -> Lists:
-    """What must not compete with the triples begin .. end - 1: themselves and their known answers.
+    """Candidates that must not compete with the triples begin .. end - 1: themselves and their known answers.
 
     Of a query with more known answers than candidates (who is male?) only the candidates among them are listed, so that
     neither memory nor time grows with the answers.

@@ -1,4 +1,4 @@
-"""What a model that knows nothing scores, and whether a model is near that.
+"""Metrics of a model that knows nothing, and whether a model is near them.
 
 A true entity among n candidates, in random order, has each rank 1 .. n with probability 1 / n, so that the mean of its
 reciprocal rank is (1 + 1/2 + ... + 1/n) / n.
@@ -43,7 +43,7 @@ def random_mrr(candidates: np.ndarray) -> float:
 def candidate_counts(triples: Tuple, entities: int, known: Optional[KnownTriples]) -> np.ndarray:
     """(2 n,) candidates of each triple (heads, relations, tails) in both directions, the true entity counted.
 
-    known: those that do not compete; None if they do.
+    known: triples that do not compete; None if they do.
     """
     counts = np.full(len(SIDES) * len(triples[0]), entities, np.int64)
     if known is None:

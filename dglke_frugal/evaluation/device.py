@@ -12,7 +12,7 @@ from .. import _native
 from ..errors import InputError
 from .model import EmbeddingModel
 
-_WORKING_BYTES = 1 << 30  # device memory that comparing takes beside the table, with some to spare
+_WORKING_BYTES = 1 << 30  # device memory that comparing takes in addition to the table, with some to spare
 _UPLOADED_ROWS = 1 << 16  # together: a mapped file need not fit in host memory
 
 

@@ -71,8 +71,8 @@ class Lists:
 class KnownTriples:
     """All triples that count as true: usually train, valid and test together.
 
-    Holds references to the arrays. Each question goes once through all triples and keeps those that answer it, so ask
-    about many queries at once.
+    Holds references to the arrays. Each question goes once through all triples and keeps the triples that answer it, so
+    ask about many queries at once.
     """
 
     def __init__(self, parts: Iterable[Any]):
@@ -140,7 +140,7 @@ class KnownTriples:
 
 
 class _Places:
-    """Where numbers stand in an ascending list, by one look-up for most of those that do not.
+    """Where numbers stand in an ascending list, by one look-up for most numbers that are not in it.
 
     A hash table of one slot: numbers that lost theirs to another one are looked for in a list of their own.
     """

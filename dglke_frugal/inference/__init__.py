@@ -1,1 +1,1 @@
-"""What a trained run can be asked: scores, ranks, the best completions, similar entities, exports."""
+"""Questions to a trained run: scores, ranks, the best completions, similar entities, exports."""

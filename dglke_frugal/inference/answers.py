@@ -1,4 +1,4 @@
-"""What a run answers: the best ids with their names and scores, to one question or to a list of questions."""
+"""Answers of a run: the best ids with their names and scores, to one question or to a list of questions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def graph_of_run(folder: Path, config: Mapping[str, Any], entities: int, relatio
         graph = load_graph(config["dataset"], given["data_path"], given["format"], given["data_files"],
                            given["delimiter"], given["has_edge_importance"])
     except InputError as error:
-        # What the reader advises are flags of the training.
+        # The reader's advice names flags of the training.
         reason = str(error).partition("; check --")[0]
         raise InputError(f"known triples are those of the data set that {folder} was trained on, which cannot be read: "
                          f"{reason}; give its folder, load(..., data_path=...), or correct data_path in "
@@ -56,7 +56,8 @@ def are_known(known: KnownTriples, heads: np.ndarray, relations: np.ndarray, tai
 class KnownOfPairs:
     """The known answers to the combinations of entities and relations, which are numbered: entity by entity.
 
-    A few million are looked up together, since that takes a pass over all triples; of more, those that are asked for.
+    A few million are looked up together, since that takes a pass over all triples; of more, the ones that are asked
+    for.
     """
 
     def __init__(self, known: KnownTriples, side: str, stays: np.ndarray, relations: np.ndarray):

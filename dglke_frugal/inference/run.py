@@ -73,13 +73,13 @@ class Run:
         """Load the folder that a training run of ours or of DGL-KE wrote; the tables are memory-mapped.
 
         Args:
-            entity_map, relation_map: files of ids and names; by default those that the run's config names.
+            entity_map, relation_map: files of ids and names; by default the files that the run's config names.
             device: number of the GPU that the entity table goes to, -1 for none.
             check_values: look for NaN and infinite numbers, which reads the tables once.
             score_rule: by which `rank` scores corrupted triples: "textbook" or "dglke" (score_rule.py); by default that
                 by which the run was trained.
             data_path: folder of the data set, which `rank` and exclude_known need; by default where the training found
-                it, or where it is beside the run if both were moved together.
+                it, or where it is relative to the run if both were moved together.
 
         Raises:
             InputError: in one sentence, whatever is missing or damaged. A file of names that has changed since the
@@ -324,7 +324,7 @@ class Run:
 
     @property
     def history(self) -> DataFrame:
-        """What the run logged: a pandas DataFrame with a row for each step that it did so after, which is the index,
+        """The run's log: a pandas DataFrame with a row for each step after which it logged, which is the index,
         and columns such as train/loss and valid/MRR, NaN where a step has none.
 
         Raises InputError without pandas, and for a run of DGL-KE's, which has no metrics.jsonl.
@@ -382,8 +382,8 @@ class Run:
         for split in ("test", "best_validation"):
             if result.get(split) and result[split].get("MRR") is not None:
                 near = " (near chance)" * bool((result.get("chance") or {}).get("near"))
-                message += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}, " \
-                        f"HITS@10 {result[split]['HITS@10']:.4f}"
+                message += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}"
+                message += f", HITS@10 {result[split]['HITS@10']:.4f}"
                 break
         return f"{message}; {self.folder}"
 

@@ -60,7 +60,8 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
                 f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there"
             )
     if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:
-        raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
+        raise InputError(
+            f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
     if config.setdefault("score_rule", score_rule_of_dglke_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
             f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}"
@@ -81,8 +82,8 @@ def _data_path(folder: Path, config: Mapping[str, Any]) -> Path:
     saved = Path(str(config.get("save_path") or "ckpts")).absolute()
     if saved.name != folder.absolute().name:  # DGL-KE writes the folder of the run there
         saved /= "run"
-    beside = Path(os.path.normpath(folder.absolute() / os.path.relpath(recorded.absolute(), saved)))
-    places = [recorded, beside] if recorded.is_absolute() else [beside, recorded]
+    relocated = Path(os.path.normpath(folder.absolute() / os.path.relpath(recorded.absolute(), saved)))
+    places = [recorded, relocated] if recorded.is_absolute() else [relocated, recorded]
     return next((place for place in places if _has_data(place, config)), recorded).absolute()
 
 
@@ -119,7 +120,7 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
     """A table (rows, dim) that np.save wrote: float32 is memory-mapped, float16 (--save_dtype) read as float32.
 
     check_values: look for NaN and infinite numbers, and whether the file is the one that was saved, which reads it
-    once. saved: what is known of it, by default what a config.json beside it says.
+    once. saved: what is known of it, by default what a config.json next to it says.
 
     Raises InputError: missing, damaged, of another type or shape, not the file that was saved, or with values that are
     no numbers.

@@ -1,4 +1,4 @@
-"""What a custom score function gives, checked: whoever asks a TorchModel for scores asks here."""
+"""Checked scores of a custom score function; all code that asks a TorchModel for scores asks here."""
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
-"""What a model must say about itself, and the dimensions and start values that DGL-KE derives from its flags."""
+"""The description that each model gives of itself, and the dimensions and start values that DGL-KE derives from its
+flags."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class RowDims:
 
 
 class Model:
-    """All that the package has to know of a model beside its formulas in csrc/models. Subclasses say what differs.
+    """All that the package has to know of a model in addition to its formulas in csrc/models. Subclasses say what
+    differs.
 
     Every score is f(query, candidate row): the query joins the relation with the entity that stays, the row is the
     candidate in the other place. Instances have no state.

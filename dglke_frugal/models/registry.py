@@ -43,9 +43,9 @@ def find_model(name: str, seed: int = 0) -> Model:
     """The model of that name, or a new custom TorchModel if the name is MODULE:CLASS or
     MODULE:CLASS(ARGUMENTS), whose arguments are numbers, strings and the like.
 
-    seed: of the random numbers that its class draws. What it draws and does not keep in a state (custom_state.py) is to
-    be
-        the same wherever the model is made, so others than 0 are for start values of the state alone.
+    seed: of the random numbers that its class draws. Numbers that it draws and does not keep in a state
+        (custom_state.py) must be the same wherever the model is made, so seeds other than 0 are for start values of the
+        state alone.
 
     MODULE is imported as Python does, also from the current folder. Raises InputError if there is no such model.
     """

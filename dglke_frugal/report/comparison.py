@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 from .html import cell, paragraph, section, table
 from .run_log import RunLog
 
-FLAGS_AT_ONCE = 8  # in a table; more would not fit beside each other
+FLAGS_AT_ONCE = 8  # in a table; more would not fit side by side
 NOT_COMPARED = ("seed", "save_path")  # the seed has a column of its own
 
 
@@ -64,7 +64,7 @@ def _hardware(run: RunLog) -> Optional[str]:
     return f"{found.get('cores')} cores, {found.get('processor')}"
 
 
-# What comes first stays in sight on a narrow screen.
+# The first columns stay in sight on a narrow screen.
 RESULTS = (
     Column("test MRR", "{:.4f}", _result("test", "MRR"), max),
     Column("HITS@1", "{:.4f}", _result("test", "HITS@1"), max),
@@ -87,7 +87,7 @@ CIRCUMSTANCES = (
 
 
 def differing_flags(runs: Sequence[RunLog]) -> List[str]:
-    """Names of the flags that are not the same in all runs, without those that say nothing about a result."""
+    """Names of the flags that are not the same in all runs, without the ones that say nothing about a result."""
     names = dict.fromkeys(key for run in runs for key in run.flags if key not in NOT_COMPARED)
     return [name for name in names if len({repr(run.flags.get(name)) for run in runs}) > 1]
 

@@ -34,7 +34,8 @@ class LiveReport(Tracker):
         if self._live and time.monotonic() >= self._next:
             self._write(refresh_seconds=REFRESH_SECONDS, with_tables=False)
             if not self._next:
-                print(f"The report is {self._folder / REPORT_FILE}; a browser that shows it follows the run", flush=True)
+                path = self._folder / REPORT_FILE
+                print(f"The report is {path}; a browser that shows it follows the run", flush=True)
             self._next = time.monotonic() + SECONDS
 
     def close(self):

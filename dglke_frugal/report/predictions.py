@@ -45,7 +45,7 @@ def predictions_section(trained: Trained, name: str) -> str:
 
 
 def _best(model: EmbeddingModel, head: int, relation: int, left_out: Set[int], entities: int) -> List[int]:
-    """The best tails, without those that are left out."""
+    """The best tails, without the excluded ones."""
     asked = min(entities, ANSWERS + len(left_out))
     best = best_triples(model, np.array([head]), np.array([relation]), np.arange(entities), "batch_head", asked)
     return [answer for answer in best[0].tails.tolist() if answer not in left_out][:ANSWERS]

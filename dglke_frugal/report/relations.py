@@ -19,7 +19,7 @@ Sides = Dict[Optional[str], Dict[str, Any]]
 
 
 def relations_section(run: RunLog, trained: Trained, name: str) -> str:
-    """What the run's evaluation.json says by relation, or which command writes one."""
+    """The metrics by relation in the run's evaluation.json, or the command that writes one."""
     if not run.by_relation:
         command = f"dglke_eval --model_path {run.folder} --breakdown --json {run.folder / EVALUATION_FILE}"
         return section("Relations", name, "",

@@ -1,4 +1,4 @@
-"""What a run's folder says about the run: its flags, its curves, its result."""
+"""The contents of a run's folder: flags, curves, result."""
 
 from __future__ import annotations
 

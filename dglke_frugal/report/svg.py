@@ -1,4 +1,4 @@
-"""Charts and maps as inline SVG, by hand: a page needs no library to show them."""
+"""Charts and maps as inline SVG without a library, so that a page needs none to show them."""
 
 from __future__ import annotations
 

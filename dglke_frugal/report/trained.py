@@ -1,4 +1,4 @@
-"""What a report knows of a run beside its log: the trained tables and the graph, where they still are."""
+"""The trained tables and the graph of a run, where they still are, for its report."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -34,7 +34,8 @@ def find_trained(log: RunLog) -> Trained:
     except InputError:
         return Trained(None, None, _namer("entity", lambda: None), _namer("relation", lambda: None))
     graph = _find_graph(log.flags, run)
-    return Trained(run, graph, _namer("entity", lambda: run.entity_names), _namer("relation", lambda: run.relation_names))
+    return Trained(run, graph, _namer("entity", lambda: run.entity_names),
+                   _namer("relation", lambda: run.relation_names))
 
 
 def _namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Namer:

@@ -14,7 +14,7 @@ from ..presets.auto import GPU_ENTITIES, Situation, auto_flags
 from .space import VARIANT, Choice, Range, Space, Variant
 
 TRIAL_FLOPS = 6e10  # of a trial against all entities: about a second of two cores
-FLOPS = 12  # of a number of a row, for a query that meets it: its score twice, and two gradients
+FLOPS = 12  # of a number of a row, for a query that is compared with it: its score twice, and two gradients
 TRIAL_EPOCHS, LEAST_EPOCHS, LEAST_STEPS = 30, 4, 20
 BATCHES, NEGATIVES = (64, 128, 256, 512), (32, 64, 128, 256)
 VALIDATIONS = 5
@@ -90,7 +90,7 @@ def _fit(values: Sequence[int], most: int) -> tuple:
 
 
 def _cost(variant: Variant, at: Situation) -> float:
-    """Candidates that a trial's queries meet, about."""
+    """Candidates that a trial's queries are compared with, about."""
     met = at.entities if _against_all(variant) else NEGATIVES[-1]
     return float(variant.flags["max_step"] * met)
 

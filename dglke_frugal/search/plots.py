@@ -12,7 +12,7 @@ PLOTS = (("History", "plot_optimization_history"), ("Importance of flags", "plot
 
 
 def optuna_plots(study, metric: str) -> List[Tuple[str, str]]:
-    """(title, HTML) of an optuna.Study's plots, the first of which brings plotly's script along; those that its trials
+    """(title, HTML) of an optuna.Study's plots, the first of which brings plotly's script along; plots that its trials
     are too few for are left out. None without plotly."""
     if find_spec("plotly") is None:
         return []

@@ -1,4 +1,4 @@
-"""What a search leaves behind: a table, results.json, a page, and the best trial's flags as a recipe."""
+"""The files of a search: a table, results.json, a page, and the best trial's flags as a recipe."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_results(folder: Path, space: Space, study: Study, with_plots: bool = F
 
 
 def in_order(study: Study) -> List[Tried]:
-    """Trials by the metric, the best first; those that failed at the end."""
+    """Trials by the metric, the best first; failed ones at the end."""
     return sorted(study.tried.values(), key=lambda each: (each.failed is not None, -(each.value or 0.0), each.number))
 
 
@@ -72,7 +72,7 @@ def recipe_flags(config: TrainConfig) -> Dict[str, Any]:
 
 
 def flags_in_full(recipe: Mapping[str, Any], full: TrainConfig) -> Dict[str, Any]:
-    """What a full run of this configuration is told besides the recipe of its trial, which it goes over."""
+    """Flags of a full run of this configuration, which override the recipe of its trial."""
     defaults, wanted = plain(TrainConfig().to_flags()), recipe_flags(full)
     return {name: wanted.get(name, defaults[name]) for name in {**recipe, **wanted}
             if wanted.get(name, defaults[name]) != recipe.get(name, defaults[name])}
@@ -86,7 +86,7 @@ def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Spac
     if best is None:
         raise InputError("no trial had a validation, so there is no best one; look into the folder of the search")
     with replace_file(path, "w") as file:
-        file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in {Path(space.name).name}: "
-                   f"trial {best.number}, the best of {len(study.tried)}\n# by the {best.metric} of the validation "
-                   f"triples, {best.value:.4f} at step {best.step}.\n")
+        file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in "
+                   f"{Path(space.name).name}: trial {best.number}, the best of {len(study.tried)}\n# by the "
+                   f"{best.metric} of the validation triples, {best.value:.4f} at step {best.step}.\n")
         yaml.safe_dump(dict(flags), file, sort_keys=False)

@@ -1,4 +1,4 @@
-"""Carries a search out: some trials at a time, each pruned at its validations, until there have been enough."""
+"""Runs a search: a number of trials at a time, each pruned at its validations, until there have been enough."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_FAILURES = 3  # without any trial that did not fail
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """What a search is told besides its space.
+    """The settings of a search, without its space.
 
     Attributes:
         out: folder of the search.

@@ -1,4 +1,4 @@
-"""What a search tries: flags that all trials have, and ranges and choices for the others, from a YAML file.
+"""The space of a search: flags that all trials have, and ranges and choices for the others, from a YAML file.
 
     flags: {model_name: ComplEx, neg_adversarial_sampling: true, max_step: 4000}
     search:
@@ -34,7 +34,7 @@ from ..nearest import or_nearest
 from ..options import TrainConfig
 from ..removed_flags import instead_of_flag
 
-SPACES = Path(__file__).parent / "spaces"  # those that come with the package, by model
+SPACES = Path(__file__).parent / "spaces"  # the spaces of the package, by model
 PARTS = ("flags", "search", "variants", "start", "full")
 VARIANT, PARTS_OF_VARIANT = "variant", ("flags", "search", "full")
 # How often a full run is validated goes with its length, and how long it waits with how often that is.
@@ -143,7 +143,7 @@ class Space:
 
     @property
     def parameters(self) -> Dict[str, Union[Choice, Range]]:
-        """What a trial may choose, by the names that its parameters have."""
+        """The choices of a trial, by the names of its parameters."""
         variant = {VARIANT: Choice(tuple(self.variants))} if self.variants else {}
         return {**variant, **self.search, **{f"{name}.{flag}": domain for name, each in self.variants.items()
                                              for flag, domain in each.search.items()}}
@@ -168,7 +168,7 @@ class Space:
         return {**self.flags, **self._variant_of(params).flags, **bare(params)}
 
     def full_of(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """What goes over these flags in a full run."""
+        """Flags that override the others in a full run."""
         return {**self.full, **self._variant_of(params).full}
 
     def _variant_of(self, params: Mapping[str, Any]) -> Variant:
@@ -195,7 +195,7 @@ def bare(params: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _load(path: Path) -> Tuple[Any, Dict[Tuple, int]]:
-    """What a YAML file holds, and on which line each key stands, by the way to it."""
+    """The contents of a YAML file, and the line of each key, by its path."""
     import yaml
 
     try:

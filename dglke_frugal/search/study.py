@@ -1,4 +1,5 @@
-"""What has been tried and what to try next: an Optuna study in a journal, which a killed search goes on with."""
+"""The trials so far and the choice of the next ones: an Optuna study in a journal, which a killed search goes on
+with."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class Study:
     """The trials of one search in a folder. One process at a time may have it.
 
     Attributes:
-        tried: those that have ended, by number.
+        tried: the trials that have ended, by number.
     """
 
     def __init__(self, folder: Path, space: Space, about: Dict[str, Any], seed: int, prune: bool = True,
@@ -147,7 +148,7 @@ class Study:
         return tried
 
     def interrupt(self, trial) -> None:
-        """The trial is not carried out; another search of the folder will."""
+        """The trial is given up; another search of the folder will run it."""
         self._repeat(trial.number, trial.params)
 
     def _as_tried(self, trial) -> Tried:
@@ -192,7 +193,8 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
     data = [Fingerprint.of_mapping(each.get("data")) for each in (now, then)]
     if now.get("data") != then.get("data"):
         raise InputError(f"{folder} has a search over other data: "
-                         f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
+                         f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they "
+                         "were, or another --out")
     chosen = [name for name in ("metric", "sampler") if now.get(name) != then.get(name)]
     # Flags that are given, before what follows from them in trials.
     flags = zip(*([(each.get("space") or {}).get("flags") or {}, *each.get("numbers", ())] for each in (now, then)))

@@ -87,7 +87,7 @@ class TrialProcess:
             return f"it was ended by signal {-self._process.returncode}"
         lines = (self.folder / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1].partition("dglke_frugal: ")[2] or lines[-1] if lines else (
-            f"it ended with code {self._process.returncode} and said nothing")
+            f"it ended with code {self._process.returncode} and without a message")
 
     def stop(self) -> None:
         """End the run, if it has not ended, and remove what takes space."""

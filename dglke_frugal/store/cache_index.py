@@ -36,7 +36,7 @@ def save_index(index: _native.CacheIndex, path: str | os.PathLike) -> None:
 
 
 def load_index(index: _native.CacheIndex, path: str | os.PathLike) -> None:
-    """Replace the contents and the clock of `index` by those that save_index wrote.
+    """Replace the contents and the clock of `index` by the ones that save_index wrote.
 
     Raises InputError if the file is not one of save_index, or belongs to a cache of another capacity.
     """

@@ -59,7 +59,7 @@ class CallersDevice(CudaDevice):
             return super().zeros(*shape, dtype=dtype)
 
     def join(self) -> None:
-        """What is submitted from now on goes to the stream that the caller's own work is on."""
+        """Work that is submitted from now on goes to the stream of the caller's own work."""
         current = torch.cuda.current_stream(self.torch_device)
         if current.cuda_stream != self._stream.number:
             if current.cuda_stream not in self._callers:

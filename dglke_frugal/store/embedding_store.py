@@ -27,9 +27,9 @@ class EmbeddingStore:
     `state_floats` of another optimizer's, which then is what updates them.
 
     The rows lie in host memory, allocated once, at a stride of whole 128-byte lines; the state lies in a row's padding.
-    `shared` tables are seen by processes that are forked from this one, and by those that attach. `square_root` maps an
-    (n,) float32 array of states to their square roots, for callers that must agree with another library's; by default
-    they are correctly rounded.
+    `shared` tables are seen by processes that are forked from this one, and by processes that attach. `square_root`
+    maps an (n,) float32 array of states to their square roots, for callers that must agree with another library's; by
+    default they are correctly rounded.
 
     A step reads rows with `gather` and hands its gradients back with `apply`. Reads see all earlier updates: what the
     store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead
@@ -256,7 +256,7 @@ def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
 
 
 def rows_header(shape: Tuple[int, ...], dtype: str) -> bytes:
-    """What stands before the rows in the file of a table."""
+    """The bytes before the rows in the file of a table."""
     header = io.BytesIO()
     described = {"descr": SAVED_TYPES[dtype], "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(header, described)

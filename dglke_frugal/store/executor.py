@@ -26,7 +26,7 @@ torch_threads.borrow()
 
 
 class Executor(ABC):
-    """What all have in common.
+    """The common part of all executors.
 
     Attributes:
         torch_device: where embeddings are given out and gradients are taken.
@@ -44,7 +44,7 @@ class Executor(ABC):
 
     @abstractmethod
     def announce(self, request: Request) -> None:
-        """The step after those that are announced already is this request."""
+        """The step after the announced ones is this request."""
 
     @abstractmethod
     def begin(self, request: Request) -> None:

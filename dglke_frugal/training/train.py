@@ -25,7 +25,7 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
     of this model and data set, if there is one. Returns the run's folder.
 
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
-    trackers: make trackers besides those that the configuration names.
+    trackers: make trackers in addition to the ones that the configuration names.
 
     Raises InputError for a graph that cannot be read, memory, threads, open files or disk that do not suffice, flags
     that the native trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code

@@ -27,7 +27,7 @@ class _Cluster:
 
 
 def before_dgl() -> list[types.ModuleType]:
-    """What `import dgl` needs.
+    """The removed modules that `import dgl` needs.
 
     dgl.graphbolt, whose library in the wheels of dgl 2.x is built for torch up to 2.2 only; and pandas where it is not
     installed, which dgl 2.x imports for one of its data sets and does not declare.
@@ -36,7 +36,8 @@ def before_dgl() -> list[types.ModuleType]:
 
 
 def before_dglke() -> list[types.ModuleType]:
-    """What `import dglke` needs beside dgl: parts of setuptools and distutils, both gone by Python 3.12."""
+    """The removed modules that `import dglke` needs in addition to dgl: parts of setuptools and distutils, both gone by
+    Python 3.12."""
     version = module("distutils.version", LooseVersion=LooseVersion)
     return [
         module("pkg_resources", resource_string=pkgutil.get_data),

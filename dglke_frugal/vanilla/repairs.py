@@ -1,4 +1,4 @@
-"""What dglke 0.1.2 gets wrong on a current PyTorch or numpy, put right where dglke looks it up."""
+"""Repairs of dglke 0.1.2's faults on a current PyTorch or numpy, made where dglke looks the functions up."""
 from __future__ import annotations
 
 import types

@@ -15,7 +15,7 @@ OLDEST_TORCH = (2, 4)
 
 
 def check_versions() -> None:
-    """Raise InputError, with one sentence, unless the installed releases are among those that are known to work."""
+    """Raise InputError, with one sentence, unless the installed releases are known to work."""
     dglke = _installed("dglke")
     if dglke != DGLKE:
         raise InputError(f"dglke {dglke} is installed but --backend vanilla needs {DGLKE}: pip install dglke=={DGLKE}")

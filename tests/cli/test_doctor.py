@@ -52,20 +52,21 @@ def test_a_build_without_cuda_says_where_nvcc_is(monkeypatch, capsys, nvcc, mess
     assert "this build has no CUDA kernels" in line and messages in line and "was not found" not in line
 
 
-@pytest.mark.parametrize("private, shared, messages", [
+@pytest.mark.parametrize("private, shared, granted", [
     ("always [madvise] never", "always within_size [advise] never deny force", {"one process": True, "several": True}),
-    ("always madvise [never]", "always within_size advise [never] deny force", {"one process": False, "several": False}),
+    ("always madvise [never]", "always within_size advise [never] deny force",
+     {"one process": False, "several": False}),
     ("[always] madvise never", None, {"one process": True, "several": None}),
 ])
-def test_huge_pages_are_those_that_the_system_grants(private, shared, messages, tmp_path, monkeypatch, capsys):
+def test_huge_pages_are_those_that_the_system_grants(private, shared, granted, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(doctor, "HUGE_PAGES", tmp_path)
     (tmp_path / "enabled").write_text(private + "\n")
     if shared:
         (tmp_path / "shmem_enabled").write_text(shared + "\n")
-    assert doctor.diagnose()["huge_pages"] == messages
+    assert doctor.diagnose()["huge_pages"] == granted
     doctor.main([])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("huge pages")]
-    assert len(lines) == sum(granted is not None for granted in messages.values())
-    assert [line.endswith("yes") for line in lines] == [granted for granted in messages.values() if granted is not None]
-    if messages["several"] is False:
+    assert len(lines) == sum(each is not None for each in granted.values())
+    assert [line.endswith("yes") for line in lines] == [each for each in granted.values() if each is not None]
+    if granted["several"] is False:
         assert f"echo advise > {tmp_path / 'shmem_enabled'}" in lines[1]

@@ -1,5 +1,6 @@
 """Old command lines keep their meaning."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dglke_frugal.cli import flags
-from dglke_frugal.cli.flag_help import described, help_lines, page
+from dglke_frugal.cli.flag_help import described, described_arguments, help_lines, page
+from dglke_frugal.cli.main import COMMANDS
 from dglke_frugal.options import OPTIONS, TrainConfig
 from dglke_frugal.option import option, options
 
@@ -123,6 +125,16 @@ def test_the_help_of_a_flag_is_a_line_of_at_most_100_characters(name):
     assert 10 <= len(messages) <= 100 and "\n" not in messages
 
 
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "train"])
+def test_the_page_has_a_line_of_at_most_100_characters_for_each_flag_of_a_command(command):
+    module = importlib.import_module(f"dglke_frugal.cli.{COMMANDS[command][0]}")
+    section = page().split(f"\n## dglke_frugal {command}\n")[1].split("\n## ")[0]
+    parsers = [module.own_flags(), *([module.dglke_flags()] if hasattr(module, "dglke_flags") else [])]
+    for name, words in (each for parser in parsers for each in described_arguments(parser)):
+        assert 10 <= len(words) <= 100
+        assert section.count("\n| " + name.replace("|", "\\|") + " |") == 1
+
+
 @pytest.mark.parametrize("name", ["mix_cpu_gpu", "async_update", "force_sync_interval"])
 def test_help_says_what_is_accepted_without_effect(name):
     assert flags.EVERY[name].help.startswith("accepted, no effect")
@@ -132,7 +144,8 @@ def test_the_page_of_flags_is_that_of_the_declarations():
     path = Path(__file__).resolve().parents[2] / "docs" / "flags.md"
     assert path.read_text(encoding="utf-8") == page(), "run python -m dglke_frugal.cli.flag_help > docs/flags.md"
     for name in flags.EVERY:
-        assert len(re.findall(rf"^\| `(?:-\w+, )?--{name}[ `]", page(), re.MULTILINE)) == 1
+        of_train = page().split("\n## dglke_frugal ")[0]
+        assert len(re.findall(rf"^\| `(?:-\w+, )?--{name}[ `]", of_train, re.MULTILINE)) == 1
 
 
 def test_every_field_is_declared_with_whether_it_changes_the_numbers():

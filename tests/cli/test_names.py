@@ -43,7 +43,8 @@ def test_far_names_are_not_offered():
     assert or_nearest("zzz", [f"name{i}" for i in range(30)]).endswith("--help lists them")
 
 
-@pytest.mark.parametrize("module", [doctor, emb_sim, evaluate, export, plan, predict, report, split, train, presets, search])
+@pytest.mark.parametrize("module", [doctor, emb_sim, evaluate, export, plan, predict, report, split, train, presets,
+                                    search])
 def test_every_command_says_its_version(module, capsys):
     module.main(["--version"])
     assert capsys.readouterr().out == f"dglke_frugal {metadata.version('dglke-frugal')}\n"

@@ -139,7 +139,8 @@ def test_the_remedy_of_chance_names_a_preset_only_where_there_is_one():
 
 
 def test_a_reader_that_has_gone_ends_a_command_quietly():
-    done = subprocess.run([sys.executable, "-m", "dglke_frugal", "presets"], stdout=_closed_pipe(), stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "dglke_frugal", "presets"]
+    done = subprocess.run(command, stdout=_closed_pipe(), stderr=subprocess.PIPE)
     assert done.returncode == 141 and done.stderr == b""
 
 

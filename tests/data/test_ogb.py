@@ -262,7 +262,7 @@ NPY = "processed/{}.npy"
 
 
 def challenge_damages(*answers):
-    """What can be wrong with the files of both versions; `answers` are those that tell the tails to be found."""
+    """What can be wrong with the files of both versions; `answers` are the files that tell the tails to be found."""
     train, pairs = NPY.format("train_hrt"), NPY.format("val_hr")
     answers = [NPY.format(name) for name in answers]
     return [

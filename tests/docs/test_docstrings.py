@@ -42,17 +42,18 @@ def is_explained(owner, method, known):
 
 
 def without_docstring(path, known):
-    """Names in a module that say nothing. A method may leave it to its base class, or to its interface beside it."""
+    """Names in a module that say nothing. A method may leave it to its base class, or to its interface in the same
+    module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = public(tree.body, ast.ClassDef)
     methods = [(owner, method) for owner in classes for method in public(owner.body, FUNCTIONS)]
-    beside = {method.name for _, method in methods if ast.get_docstring(method)}
+    documented = {method.name for _, method in methods if ast.get_docstring(method)}
     missing = [] if ast.get_docstring(tree) else ["the module"]
     missing += [node.name for node in public(tree.body, (*FUNCTIONS, ast.ClassDef)) if not ast.get_docstring(node)]
     missing += [
         f"{owner.name}.{method.name}"
         for owner, method in methods
-        if method.name not in beside
+        if method.name not in documented
         and not is_explained(owner.name, method.name, known)
         and not is_overload_of_property(method)
     ]

@@ -64,6 +64,14 @@ def test_a_page_is_short_and_holds_no_history(path):
     assert not re.search(r"benchmarks/results/\S*\.json|\b\w+-(?:h[12]00|[124]gpus?|cpu)\w*\.json", text)
 
 
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))],
+                         ids=lambda path: path.name)
+def test_a_page_is_in_plain_words(path):
+    """Words that stand for another one, which says more."""
+    vague = r"\b(?:beside|anyhow|by hand|those that|all of these|each of these|twin|carr(?:y|ies|ied) (?!out))\b"
+    assert re.findall(vague, words_of(path.read_text(encoding="utf-8")), re.IGNORECASE) == []
+
+
 @pytest.mark.parametrize("path", USER_PAGES, ids=lambda path: path.name)
 def test_figures_of_speed_and_quality_stand_in_tables_of_results(path):
     """Not in sentences, where nothing compares them with the results."""

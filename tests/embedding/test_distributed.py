@@ -1,4 +1,4 @@
-"""Processes of torch.distributed share a table beside layers under DistributedDataParallel."""
+"""Processes of torch.distributed share a table and have layers under DistributedDataParallel."""
 import json
 import os
 import socket
@@ -28,7 +28,7 @@ def results(processes, *arguments):
 
 
 def test_no_cache_and_no_timing_changes_a_bit():
-    """The table beside the layers under DistributedDataParallel, or within them."""
+    """The table next to the layers under DistributedDataParallel, or within them."""
     runs = [({"cache_ratio": 0.0}, False, 0), ({"cache_ratio": 0.4, "flush_threads": 1}, False, 3),
             ({"cache_ratio": 1.0, "flush": "sync", "lookahead": 2}, False, 1),
             ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4)]

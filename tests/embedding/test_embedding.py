@@ -178,7 +178,7 @@ def test_threads_do_not_matter():
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_equals_torch_with_sparse_sgd_and_ordinary_parameters(device):
-    """Both beside the same dense layers, whose parameters torch's own optimizer moves."""
+    """Both with the same dense layers, whose parameters torch's own optimizer moves."""
     ours = make(optim.SGD(0.1), device=device, cache=CacheConfig(cache_ratio=0.3))
     theirs = torch.nn.Embedding(ROWS, DIM, sparse=True).to(device)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The optimizers of rows beside torch's own and plain formulas, schedules of their learning rate, and their state."""
+"""The optimizers of rows against torch's own and plain formulas, schedules of their learning rate, and their state."""
 import copy
 import pickle
 import warnings

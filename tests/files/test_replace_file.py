@@ -68,9 +68,9 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_before_it_cou
 def test_files_that_belong_together_are_all_on_the_disk_before_the_first_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("old")
     (tmp_path / "other").write_text("stays")
-    with replace_together(tmp_path) as beside:
+    with replace_together(tmp_path) as new_folder:
         for name in ("b", "a"):
-            (beside / name).write_text(f"new {name}")
+            (new_folder / name).write_text(f"new {name}")
         order = Order(monkeypatch, tmp_path)
         assert (tmp_path / "a").read_text() == "old"
     assert order.done == [
@@ -83,11 +83,11 @@ def test_files_that_belong_together_are_all_on_the_disk_before_the_first_has_its
 
 def test_files_that_belong_together_and_fail_leave_the_old_ones(tmp_path):
     (tmp_path / "a").write_text("old")
-    with pytest.raises(KeyError), replace_together(tmp_path) as beside:
-        (beside / "a").write_text("new")
+    with pytest.raises(KeyError), replace_together(tmp_path) as new_folder:
+        (new_folder / "a").write_text("new")
         raise KeyError
-    with pytest.raises(InputError, match="cannot write .*; free some space"), replace_together(tmp_path) as beside:
-        (beside / "a").write_text("new")
+    with pytest.raises(InputError, match="cannot write .*; free some space"), replace_together(tmp_path) as new_folder:
+        (new_folder / "a").write_text("new")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
 
@@ -98,9 +98,9 @@ def test_a_killed_replacement_is_ended_by_the_next(tmp_path):
     (tmp_path / "a").write_text("new a")  # in its place already
     with pytest.raises(InputError, match="was interrupted, or is going on"):
         check_replaced(tmp_path)
-    with replace_together(tmp_path) as beside:
+    with replace_together(tmp_path) as new_folder:
         assert (tmp_path / "b").read_text() == "new b"
-        (beside / "c").write_text("newer c")
+        (new_folder / "c").write_text("newer c")
     check_replaced(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
 

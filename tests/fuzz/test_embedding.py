@@ -1,4 +1,4 @@
-"""Programs of lookups and gradients, drawn at random, on an Embedding with any cache and on a plain model beside it.
+"""Programs of lookups and gradients, drawn at random, on an Embedding with any cache and on a plain model.
 
 The model has a Python object for each row. A lookup remembers the objects that it read, and its gradient, whenever it
 comes, moves those of them that are still in the table.

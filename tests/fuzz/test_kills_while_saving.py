@@ -61,7 +61,7 @@ class Case:
             (folder / f"{split}.txt").write_text("".join(lines))
         self.graph = [*GRAPH, "--data_path", str(folder)]
         self.old = self._new_place() / f"{self.model}_g_0"
-        assert self._run(self._start(self.old, 8))[0] == 0  # which writes the names beside the data, too
+        assert self._run(self._start(self.old, 8))[0] == 0  # which writes the names next to the data, too
         self.old = self.old if self.extends else None
         self.new = self.copy()
         code, messages, self.log = self._run(self.command(self.new))

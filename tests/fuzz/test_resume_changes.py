@@ -106,7 +106,8 @@ def begun(folder, monkeypatch, request):
         for steps, found in zip((STOPPED, STEPS), made):
             where = folder / f"{what} {steps}".replace(" ", "_")
             if not where.exists():
-                main([*COMMON, *RUNS[what], "--data_path", str(folder), "--save_path", str(where), "--max_step", str(steps)])
+                folders = ["--data_path", str(folder), "--save_path", str(where)]
+                main([*COMMON, *RUNS[what], *folders, "--max_step", str(steps)])
             found += where.iterdir()
         (stopped,), (whole,) = made
         return stopped, whole

@@ -67,7 +67,7 @@ def test_changed_data_are_refused(data, tmp_path, capsys, what, trainer):
         evaluate(["--model_path", str(run)])
     messages = capsys.readouterr()
     assert stopped.value.code == 2 and "average" not in messages.out and messages.err.count("\n") == 1
-    assert re.search(f"not those that .* was trained on: .*{says}", messages.err)
+    assert re.search(f"not those of the training of .*: .*{says}", messages.err)
     if flags is UDD and "entity more" not in what:
         evaluate(["--model_path", str(run), "--other_data"])
         assert "average MRR" in capsys.readouterr().out

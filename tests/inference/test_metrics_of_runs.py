@@ -55,7 +55,7 @@ def test_metrics_are_a_mapping(run):
 
 @pytest.mark.parametrize("known", ["excluded", "kept"])
 def test_amri_is_that_of_its_paper(run, known):
-    """By hand: against the mean rank of random scores among the candidates that there are."""
+    """Against the mean rank, computed here, of random scores among the candidates that there are."""
     every = {row for split in ("train", "valid", "test") for row in rows_of(run, split)}
     evaluation = run.evaluate("test", protocol=Protocol(known=known))
     ranks, expected = [], []

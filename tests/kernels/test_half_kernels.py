@@ -130,7 +130,7 @@ def test_columns_that_do_not_fill_a_row_are_refused(columns):
 
 @pytest.mark.parametrize("dim", [7, 128, 401])
 def test_gradients_of_half_precision_rows_leave_in_floats(machine, dim):
-    """As far apart as the step's records, of rows of few occurrences and of many; a value leaves beside them."""
+    """As far apart as the step's records, of rows of few occurrences and of many; a value leaves with them."""
     rng = np.random.default_rng(dim)
     table, counts = random_table(dim, 4), np.array([2, 700, 1, 3])
     records = records_of(table, np.arange(4))

@@ -98,7 +98,8 @@ PAIRS = [(1, 1), (7, 8), (50, 33), (20, 120), (120, 20)]
 def projected_pairs(case, candidates, query):
     """What `project` makes of two chunks, on the machine, and query - candidate M in float64."""
     edges, negatives = len(query), candidates.shape[1]
-    of_edge = np.einsum("bni,bij->bnj", candidates.astype(np.float64)[np.arange(edges) // (edges // 2)], case.matrices())
+    in_chunk = candidates.astype(np.float64)[np.arange(edges) // (edges // 2)]
+    of_edge = np.einsum("bni,bij->bnj", in_chunk, case.matrices())
     projected, distances = case.empty(edges, negatives, query.shape[1]), case.empty(edges, negatives)
     case.rows.project(case.machine.put(candidates), case.machine.put(query), projected, distances, case.machine.stream)
     return projected, case.machine.get(distances), query[:, None] - of_edge

@@ -1,4 +1,4 @@
-"""Mean squares beside an update: the bits of the update's own, and what an update does with given ones."""
+"""Mean squares next to an update: the bits of the update's own, and what an update does with given ones."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Products on tensor cores (--matmul tf32x3, and tf32 in one pass) beside those of float32 on the same GPU."""
+"""Products on tensor cores (--matmul tf32x3, and tf32 in one pass) against those of float32 on the same GPU."""
 import numpy as np
 import pytest
 from models.test_block_gradients import BUILT_IN, differentiate_twice

@@ -15,7 +15,7 @@ def normal(name):
 
 
 def required_packages():
-    """The required packages and those that they require themselves, by their normal names."""
+    """The required packages and the packages that they require themselves, by their normal names."""
     found, new = set(map(normal, OURS)), list(REQUIRED)
     while new:
         name = normal(new.pop())

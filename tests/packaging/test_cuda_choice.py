@@ -1,4 +1,4 @@
-"""For which GPUs the CUDA kernels are compiled: for those that are seen, or for all if they are asked for."""
+"""For which GPUs the CUDA kernels are compiled: for the GPUs that are seen, or for all if they are asked for."""
 
 import os
 import subprocess

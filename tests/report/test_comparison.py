@@ -1,4 +1,4 @@
-"""Runs beside each other: what differs, what is best, how curves are told apart; examples and categories on the
+"""Runs side by side: what differs, what is best, how curves are told apart; examples and categories on the
 page."""
 
 import json
@@ -86,8 +86,9 @@ def test_no_text_of_a_run_ends_the_script(tmp_path):
 def flags(tmp_path_factory):
     folder = tmp_path_factory.mktemp("live")
     families.write(folder / "data", families.generate(people=200))
-    return (f"--data_path {folder}/data --dataset families --format raw_udd_hrt --data_files train.txt valid.txt test.txt "
-            f"--model_name DistMult --hidden_dim 16 --gamma 12 --lr 0.1 --batch_size 128 --neg_sample_size 32 --max_step 60 "
+    return (f"--data_path {folder}/data --dataset families --format raw_udd_hrt "
+            "--data_files train.txt valid.txt test.txt --model_name DistMult --hidden_dim 16 --gamma 12 --lr 0.1 "
+            "--batch_size 128 --neg_sample_size 32 --max_step 60 "
             f"--log_interval 20 --test --seed 1 --save_path {folder}/ckpts").split(), folder / "ckpts"
 
 

@@ -10,7 +10,8 @@ def leg(rate):
 
 
 def test_the_best_of_several_gpus_over_the_best_of_one_by_their_number():
-    report = {"fb15k": {"one": leg(2.0), "one_on_device": leg(4.0), "columns_2": leg(5.0), "columns_on_device_2": leg(6.0),
+    report = {"fb15k": {"one": leg(2.0), "one_on_device": leg(4.0),
+                        "columns_2": leg(5.0), "columns_on_device_2": leg(6.0),
                         "columns_4": leg(8.0), "columns_on_device_4": leg(None), "rows_2": leg(2.0),
                         "rows_meet_2": leg(3.0), "vanilla_2": leg(0.5)},
               "large": {"one": leg(None), "columns_2": leg(3.0)}}

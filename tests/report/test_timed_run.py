@@ -28,7 +28,8 @@ def test_a_benchmark_that_is_stopped_stops_its_training(tmp_path):
     (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\nc\tr\ta\n", encoding="utf-8")
     flags = ["--dataset", "mine", "--data_path", str(tmp_path), "--format", "raw_udd_hrt", "--data_files", "train.txt",
              "--model_name", "DistMult", "--hidden_dim", "8", "--batch_size", "3", "--neg_sample_size", "3"]
-    with subprocess.Popen([sys.executable, "-c", TRAINS, *flags], cwd=ROOT, stdout=subprocess.PIPE, text=True) as stopped:
+    command = [sys.executable, "-c", TRAINS, *flags]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as stopped:
         training = int(stopped.stdout.readline())
         os.kill(training, 0)  # it is there
         stopped.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What --cache_ratio auto, the default, stands for: as many rows as fit beside the plan."""
+"""What --cache_ratio auto, the default, stands for: as many rows as fit next to the plan."""
 
 import json
 

@@ -14,7 +14,8 @@ def gpus(monkeypatch):
 
 
 @pytest.mark.parametrize("flags, expected", [
-    ({"gpu": [0]}, "tf32x3"), ({"gpu": [1]}, "tf32x3"), ({"gpu": [2]}, "fp32"), ({"gpu": [0, 1]}, "tf32x3"), ({"gpu": [0, 2]}, "fp32"),
+    ({"gpu": [0]}, "tf32x3"), ({"gpu": [1]}, "tf32x3"), ({"gpu": [2]}, "fp32"),
+    ({"gpu": [0, 1]}, "tf32x3"), ({"gpu": [0, 2]}, "fp32"),
     ({"gpu": [3]}, "fp32"), ({}, "fp32"), ({"gpu": [0], "matmul": "fp32"}, "fp32"), ({"matmul": "tf32"}, "tf32"),
     ({"gpu": [0], "model_name": "SimplE"}, "tf32x3"), ({"gpu": [0], "model_name": "ComplEx"}, "tf32x3"),
     ({"gpu": [0], "model_name": "TransE_l1"}, "fp32"), ({"gpu": [0], "model_name": "RotatE"}, "fp32"),

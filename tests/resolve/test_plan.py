@@ -54,7 +54,8 @@ def test_what_was_given_is_reported_to_be_given(gpus):
 def test_one_process_on_the_cpu_has_nothing_to_say_in_its_log():
     plan = planned()
     assert plan.mode == "alone" and plan.cached_rows is None and plan.log_lines() == []
-    assert plan.lines() == ["one process on the CPU", "--flush none: one process on the CPU updates rows where they lie"]
+    assert plan.lines() == ["one process on the CPU",
+                            "--flush none: one process on the CPU updates rows where they lie"]
 
 
 @pytest.mark.parametrize("flags, mode, flush", [

@@ -91,7 +91,8 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
     assert flags["dataset"] == "small" and not {"data_path", "save_path", "no_save_emb"} & set(flags)
     assert flags["test"] is True and found["full"] == {"max_step": 90}
     assert re.search(r"trial \d, the best of 4", recipe.read_text())
-    in_full = r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90 --early_stop_patience=4$"
+    in_full = (r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90 "
+               r"--early_stop_patience=4$")
     assert re.search(in_full, messages, re.M)
 
 
@@ -106,8 +107,8 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(
         .replace("  - {lr: 1.0e-5}\n", "").replace("max_step: 60", "max_step: 240"))
     monkeypatch.chdir(tmp_path)
     search.arguments[:] = ["my space.yaml", "--dataset", "my graph", "--format", "raw_udd_hrt", "--data_files",
-                           "it's train.txt", "valid.txt", "test.txt", "--data_path", "my data", "--save_path", "my runs",
-                           *more]
+                           "it's train.txt", "valid.txt", "test.txt", "--data_path", "my data",
+                           "--save_path", "my runs", *more]
     search.out = tmp_path / "my search"
     best = search("--out", "my search", "--trials", 1, "--best", "my best.yaml")["best"]
     assert len(best["validations"]) == 12 and (more or best["step"] < 240)
@@ -170,7 +171,8 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
     if change == "code":
         monkeypatch.syspath_prepend(tmp_path)
         source = (tmp_path / "own_of_search.py")
-        text = ("from dglke_frugal.models import TorchModel\n\n\nclass Own(TorchModel):\n    def score(self, h, r, t):\n"
+        text = ("from dglke_frugal.models import TorchModel\n\n\nclass Own(TorchModel):\n"
+                "    def score(self, h, r, t):\n"
                 "        return (h * r * t).sum(-1)\n")
         source.write_text(text)
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -183,7 +185,8 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
             "valid.txt": "other data: other validation triples", "test.txt": "other data: other test triples",
             "--num_proc": r"with other flags \(.*--num_proc",
             "--eval_percent": r"with other flags \(--eval_percent\)",
-            "--search_seed": r"with other flags \(--search_seed\)", "code": r"with other flags \(--model_name\)"}[change]
+            "--search_seed": r"with other flags \(--search_seed\)",
+            "code": r"with other flags \(--model_name\)"}[change]
     if change.startswith("--"):
         more = [change, 0.2 if change == "--eval_percent" else 2]
     elif change == "code":

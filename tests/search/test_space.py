@@ -109,7 +109,8 @@ def test_a_trial_has_the_flags_of_its_variant_alone(tmp_path):
     for flags in found["negatives"]:
         assert set(flags) == both | {"neg_adversarial_sampling", "gamma"} and flags["max_step"] == 40
     for flags in found["all"]:
-        assert set(flags) == both | {"loss_genre", "neg_sample_size", "lr", "entity_dropout"} and flags["max_step"] == 60
+        assert set(flags) == both | {"loss_genre", "neg_sample_size", "lr", "entity_dropout"}
+        assert flags["max_step"] == 60
     assert found["negatives"] and found["all"]
     assert space.full_of({"variant": "all"}) == {"max_step": 90, "valid": True}
     assert space.full_of({"variant": "negatives"})["max_step"] == 80

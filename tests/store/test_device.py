@@ -201,19 +201,19 @@ def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
 
 def test_a_side_stream_comes_after_what_was_before_it_and_before_what_follows_its_end(device):
     rows = 1 << 22
-    before, beside, after = (device.zeros(rows) for _ in range(3))
+    before, on_side, after = (device.zeros(rows) for _ in range(3))
 
     def work():
         for _ in range(8):  # long enough that a side stream that does not wait would be done first
             before.add_(1)
         side_stream = device.side_stream()
-        side_stream.run(lambda: beside.copy_(before))
-        before.add_(0)  # beside the side stream
-        side_stream.run(lambda: beside.mul_(2))
+        side_stream.run(lambda: on_side.copy_(before))
+        before.add_(0)  # at the same time as the side stream
+        side_stream.run(lambda: on_side.mul_(2))
         for _ in range(8):
-            side_stream.run(lambda: beside.add_(1))
+            side_stream.run(lambda: on_side.add_(1))
         side_stream.join()
-        after.copy_(beside)
+        after.copy_(on_side)
 
     repeated = device.repeated(work)
     for run in range(1, 6):  # as it is, captured, and replayed

@@ -1,4 +1,4 @@
-"""Where the plan of a step is read, and which plan comes to the device beside its rows."""
+"""Where the plan of a step is read, and which plan comes to the device with its rows."""
 import numpy as np
 import pytest
 import torch

@@ -100,8 +100,8 @@ def test_scores_of_a_custom_model_are_refused_by_a_ranking(diverges, module, mod
 
 
 def test_a_full_softmax_says_so(diverges):
-    diverges("--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--optimizer", "adagrad",
-             "--lr", "1e30", "--max_step", 20, "-rc", 0)
+    diverges("--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all",
+             "--optimizer", "adagrad", "--lr", "1e30", "--max_step", 20, "-rc", 0)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

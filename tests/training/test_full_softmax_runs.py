@@ -10,7 +10,7 @@ from dglke_frugal.options import TrainConfig
 
 ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,
        "--max_step", 40, "--log_interval", 20, "-rc", 0.01]
-DISTANCES = ALL[2:]  # of models that are named beside it
+DISTANCES = ALL[2:]  # of models that are named with it
 KINDS = {
     "1vsall": [],
     "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
@@ -56,9 +56,9 @@ def test_checkpoints_hold_the_optimizer(runs, kind):
 
 def test_a_warm_start_leaves_another_optimizer_s_states(runs):
     first = runs(*ALL, "--optimizer", "adagrad")
-    for optimizer, messages in (("adagrad", True), ("adam", False)):
+    for optimizer, kept in (("adagrad", True), ("adam", False)):
         folder = runs(*ALL, "--optimizer", optimizer, "--init_from", first, "--max_step", 3)
-        assert json.loads((folder / "result.json").read_text())["init_from"]["optimizer_states"] == messages
+        assert json.loads((folder / "result.json").read_text())["init_from"]["optimizer_states"] == kept
 
 
 def test_it_learns(runs):

@@ -34,7 +34,8 @@ def test_no_setting_of_the_store_changes_a_bit(runs, monkeypatch, model):
     expected = tables(runs(*flags))
     assert expected != tables(runs(*flags[2:]))
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    for store in (["--flush", "p2f", "--cache_ratio", 0.05], ["--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3],
+    for store in (["--flush", "p2f", "--cache_ratio", 0.05],
+                  ["--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3],
                   ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lfu", "--lookahead", 30]):
         assert tables(runs(*flags, *store)) == expected, store
 
@@ -79,7 +80,7 @@ def test_a_run_goes_on_with_the_rows_that_it_had(runs, device):
     (checkpoint,) = kept.glob("checkpoints/step-*")
     assert np.load(checkpoint / "entity.npy", mmap_mode="r").itemsize == 2
     final = run("--max_step", 30)
-    for folder in (kept, final):  # from the checkpoint, and from saved tables with optimizer states beside them
+    for folder in (kept, final):  # from the checkpoint, and from saved tables with optimizer states next to them
         if device:
             on_device(runs, device, *flags, "--max_step", 50, resume=folder)
         else:
@@ -160,8 +161,8 @@ def test_the_plan_counts_half_precision(capsys):
 
 
 def test_the_plan_of_ranks_with_columns_counts_half_precision(capsys):
-    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--gpu", "0", "1", "--valid", "--json",
-             "--checkpoint_interval", "1000"]
+    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--gpu", "0", "1", "--valid",
+             "--json", "--checkpoint_interval", "1000"]
     found = {}
     for dtype in ("fp32", "fp16"):
         main(["plan", *sizes, "--parallel", "columns", "--row_dtype", dtype])

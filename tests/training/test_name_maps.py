@@ -144,7 +144,7 @@ def test_a_resumed_run_refuses_other_names(tmp_path, capsys):
 
 
 def test_a_run_without_maps_gets_them_when_it_goes_on(tmp_path):
-    """As of an earlier version, which wrote them beside the data alone."""
+    """As of an earlier version, which wrote them next to the data alone."""
     write_triples(tmp_path / "data" / "train.txt", "a")
     folder = train(tmp_path, "--checkpoint_interval", 3)
     kept = [(folder / name).read_bytes() for name in MAPS]
@@ -168,7 +168,7 @@ def test_names_that_have_changed_are_noticed(tmp_path):
 
 
 def test_a_map_of_other_data_is_noticed(tmp_path):
-    """A run of DGL-KE has its names beside the data, where the next run writes its own."""
+    """A run of DGL-KE has its names next to the data, where the next run writes its own."""
     write_triples(tmp_path / "data" / "train.txt", "a")
     folder = train(tmp_path)
     (folder / "entities.tsv").unlink()

@@ -60,7 +60,8 @@ def logged_lines(folder):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)])
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129),
+                                          (signal.SIGUSR1, 138)])
 def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
     arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 50)
     process = started(runs, arguments, folder)
@@ -90,7 +91,8 @@ def test_a_run_that_is_being_trained_cannot_be_resumed(runs, resumed):
     finally:
         first.kill()  # and nothing that it held outlives it
     first.communicate()
-    runs.resume(folder, "--max_step", max([int(path.name[5:]) for path in folder.glob("checkpoints/step-*")], default=3))
+    steps = [int(path.name[5:]) for path in folder.glob("checkpoints/step-*")]
+    runs.resume(folder, "--max_step", max(steps, default=3))
 
 
 def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys):
@@ -110,7 +112,7 @@ def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys)
 
 @pytest.mark.parametrize("flags", [[], ["--flush", "p2f"], ["--model_name", "TransR", "--hidden_dim", 8]])
 def test_a_finished_run_without_checkpoints_can_be_prolonged(runs, flags):
-    """From its saved tables and the optimizer states beside them, as often as one likes."""
+    """From its saved tables and the optimizer states next to them, as often as one likes."""
     folder = runs("--max_step", 5, *flags)
     assert not (folder / "checkpoints").exists()
     for steps in (9, 20):

@@ -165,7 +165,7 @@ def test_an_extension_without_tables_is_refused_and_leaves_the_run(runs, capsys)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     with pytest.raises(SystemExit) as ended:
         runs.resume(run, "--max_step", 12, "--no_save_emb")
-    assert ended.value.code == 2 and "beside which the result of more steps would stand" in capsys.readouterr().err
+    assert ended.value.code == 2 and "next to which the result of more steps would stand" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 

@@ -92,10 +92,10 @@ def test_the_rate_falls_is_logged_and_is_what_steps_use(runs, capsys, monkeypatc
                                                                            make(config, *rest))[1])
     folder = runs("--max_step", 200, *PLATEAU)
     rate, best, expected = 2, -1.0, []
-    for (step, mrr), (at, messages) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
+    for (step, mrr), (at, found) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
         best, rate = max(best, mrr), rate * (1 if mrr > best else 0.3)
         expected.append(rate)
-        assert step == at and messages == pytest.approx(rate)
+        assert step == at and found == pytest.approx(rate)
     changes = list(dict.fromkeys([2, *expected]))
     assert len(changes) > 2 and rates == pytest.approx(changes)
     assert capsys.readouterr().out.count("the learning rate is now") == len(changes) - 1
@@ -135,7 +135,8 @@ def test_a_device_too_ends_with_the_best_tables(runs, on_device, flush):
         (["--lr_decay_at", 3, 3], "--lr_decay_at 3 3: give steps of at least 1, each once"),
         (["--init_scale", 0], "--init_scale is 0.0; give a number above 0"),
         (["--trainer", "dglke", "--init", "normal"], "--init normal cannot be used with --trainer dglke"),
-        (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1], "--lr_patience 1 cannot be used with --trainer dglke"),
+        (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1],
+         "--lr_patience 1 cannot be used with --trainer dglke"),
     ],
 )
 def test_what_does_not_go_together(runs, capsys, flags, says):

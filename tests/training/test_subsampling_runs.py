@@ -20,7 +20,7 @@ LOSSES = {"adversarial": ["-adv"], "pairwise": ["--loss_genre", "Hinge", "-pw"],
 
 @pytest.fixture(scope="module")
 def weighted(small, tmp_path_factory):
-    """The small graph; weigh(how, direction) writes its training triples with weights of that kind beside them."""
+    """The small graph; weigh(how, direction) writes its training triples with weights of that kind next to them."""
     folder = tmp_path_factory.mktemp("weighted")
     for path in small.iterdir():
         if path.suffix == ".txt":

@@ -72,7 +72,7 @@ def dglke():
 
 @pytest.fixture(scope="session")
 def small(graphs, tmp_path_factory):
-    """A copy of the small graph, since reading raw triples writes id maps beside them."""
+    """A copy of the small graph, since reading raw triples writes id maps next to them."""
     folder = tmp_path_factory.mktemp("vanilla") / "small"
     shutil.copytree(graphs / "fb15k-small", folder)
     return folder

@@ -53,7 +53,8 @@ print(dglke.__version__, dgl.graph(([0, 1], [1, 2])).num_edges())
     ("torch", "2.3.1+cpu", "torch 2.3.1+cpu is installed"),
 ])
 def test_unsupported_releases_are_refused(monkeypatch, package, version, says):
-    installed = {"dglke": "0.1.2", "dgl": "2.1.0", "packaging": "24.0", "scipy": "1.14.0", "torch": "2.4.0", package: version}
+    installed = {"dglke": "0.1.2", "dgl": "2.1.0", "packaging": "24.0", "scipy": "1.14.0", "torch": "2.4.0",
+                 package: version}
 
     def lookup(name):
         if installed[name] is None:

@@ -1,4 +1,4 @@
-// What stands for the CUDA sources of this folder in a build without CUDA, where nobody has device memory.
+// Replaces the CUDA sources of this folder in a build without CUDA, where nobody has device memory.
 #include "base/device/copy.h"
 #include "base/device/device_error.h"
 #include "base/device/devices.h"

@@ -17,8 +17,8 @@ class StreamEvent {
   // From now on the event is behind all that the stream has been given.
   void record(std::uintptr_t stream);
 
-  // What the stream is given from now on waits for the event, as it was recorded last. One that has never been recorded
-  // is past, here and below.
+  // Work that the stream is given from now on waits for the event, as it was recorded last. One that has never been
+  // recorded is past, here and below.
   void wait_in_stream(std::uintptr_t stream) const;
 
   // Whether the work before it is done.

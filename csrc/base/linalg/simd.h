@@ -244,7 +244,7 @@ FRUGAL_LANES Vec positive_power(Vec x, float exponent) {
   for (float& each : lanes) each = each > 0.0f ? __builtin_powf(each, exponent) : 0.0f;
   return load(lanes);
 }
-// What every lane holds.
+// The number that every lane has.
 FRUGAL_LANES float common_value(Vec a) {
   float x[kLanes];
   store(x, a);

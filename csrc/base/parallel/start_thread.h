@@ -24,7 +24,7 @@ std::thread start_thread(Body&& body) {
 }
 
 // Adds `count` threads, of which number i runs body(i). If one of them cannot be had end() is called, which has to end
-// those that run, since no destructor will be; then as start_thread.
+// the threads that run, since no destructor will be; then as start_thread.
 template <typename Body, typename End>
 void start_threads(std::vector<std::thread>& threads, int count, Body body, End end) {
   try {

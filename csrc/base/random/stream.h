@@ -1,4 +1,4 @@
-// What the random numbers of one seed are used for: two uses never share a stream.
+// The uses of the random numbers of one seed: two uses never share a stream.
 #pragma once
 
 #include <cstdint>

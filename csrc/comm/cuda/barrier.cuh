@@ -33,7 +33,7 @@ __device__ inline bool hear(const RankWords& x, std::uint64_t number) {
 
 // By all blocks of a kernel: waits until all ranks have entered the next collective. The block that `posts` says so for
 // this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
-// down what runs beside them, and so the rank that is waited for next. Where words lie in host memory only the first
+// down other kernels, and so the rank that is waited for next. Where words lie in host memory only the first
 // block asks, and tells the others: each look is a way over the bus, and looks at one word follow each other.
 __device__ inline bool barrier(const DeviceExchange& x, bool posts) {
   const std::uint64_t number = next_number(x);

@@ -1,9 +1,10 @@
 // The exchange (comm/host_exchange.h) on devices, one for each rank: the same rules, inside a stream or a graph.
 //
 // A device has room for the parts of all ranks in its own memory: each writes there, over NVLink or PCIe, what this one
-// reads, where its kernels make it, and says so in a word beside it. Where devices do not reach each other, ranks write
-// to registered host memory, and each fetches from there what it reads. A kernel that waits holds its multiprocessors,
-// but what it waits for has been submitted before it, so devices that submit the same collectives never wait for ever.
+// reads, where its kernels make it, and says so in a word next to it. Where devices do not reach each other, ranks
+// write to registered host memory, and each fetches from there what it reads. A kernel that waits holds its
+// multiprocessors, but what it waits for has been submitted before it, so devices that submit the same collectives
+// never wait for ever.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ class PeerBuffer {
   PeerBuffer& operator=(const PeerBuffer&) = delete;
 
   char* data() const { return data_; }
-  // What another process opens.
+  // The handle that another process opens.
   std::string handle() const;
   // Another process's, as long as this object lives. Throws DeviceError.
   char* open(const std::string& handle);

@@ -17,7 +17,7 @@ class PeerMemory {
   // On the current device. The exchange's segment must be registered with CUDA. Throws DeviceError.
   explicit PeerMemory(HostExchange& exchange);
 
-  // What another process opens; to be given to `connect` there.
+  // The handle that another process opens; to be given to `connect` there.
   std::string handle() const { return memory_.handle(); }
 
   // handles: of all ranks, in their order; empty: parts and words go through the segment.

@@ -5,7 +5,7 @@
 
 namespace frugal::cuda {
 
-// The place of `id` among id_at(0) < id_at(1) < .. < id_at(rows - 1), behind which only those that pad are alike; -1 if
+// The place of `id` among id_at(0) < id_at(1) < .. < id_at(rows - 1), behind which only padding ids are alike; -1 if
 // it is not there.
 template <typename IdAt>
 __device__ int place_of(std::int32_t id, std::int64_t rows, const IdAt& id_at) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffffu;
 constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
-constexpr std::int64_t kSendBlocks = 64;   // that fill a bus; with more, write-backs beside it wait longer
-constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device beside others: they wait for other ranks
+constexpr std::int64_t kSendBlocks = 64;   // that fill a bus; with more, write-backs at the same time wait longer
+constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device next to others: they wait for other ranks
 constexpr std::int64_t kApplyBlocks = 128;  // the same
 constexpr int kVectors = 4;                 // words a lane copies together
 constexpr int kColumns = 16;                // of kLanes columns that a warp updates together

@@ -1,5 +1,5 @@
 // One flush thread and the rows it alone writes: the g-entries (records planned and not yet landed), the two-level
-// queue of those that have been received, and the count of records per due step that the gate reads.
+// queue of the records that it has received, and the count of records per due step that the gate reads.
 //
 // A record lives from its registration until it has landed in its host row:
 //   planned (counts at its due step, so the gate waits for it)
@@ -48,7 +48,7 @@ class FlushWorker final : public Flusher {
   // Records of one step that are received together: from one rank, or the gradients, which need all ranks.
   struct Incoming {
     std::vector<std::int32_t> records;
-    std::vector<std::int32_t> urgent;  // those that the next step reads
+    std::vector<std::int32_t> urgent;  // rows that the next step reads
   };
   struct PendingWriteBack {
     std::uint64_t sequence;

@@ -1,4 +1,4 @@
-// What the planner tells a flush worker about one step, and the ring in which it does so.
+// The planner's message to a flush worker about one step, and the ring of such messages.
 #pragma once
 
 #include <atomic>

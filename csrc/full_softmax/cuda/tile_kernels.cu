@@ -65,7 +65,7 @@ __device__ int vector_column(int begin, int v) {
   return begin + kVector * (v * kThreads + static_cast<int>(threadIdx.x));
 }
 
-// What lies beyond a row's last vector is zero; the rest of that vector is nobody's.
+// Memory beyond a row's last vector is zero; the rest of that vector is nobody's.
 struct Scores {
   float at[kVectors][kVector];
 

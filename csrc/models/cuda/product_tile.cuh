@@ -42,7 +42,7 @@ struct ProductTile {
   static __device__ int column(int j) { return first_column() + j / 2 * 8 + lane() % 4 * 2 + j % 2; }
   static __device__ int thread_column() { return warp() % kAcross * 4 + lane() % 4; }
 
-  // What a thread brings of an operand's slab: kCount times four depths of an index. kByDepth: neighbours bring
+  // A thread's part of an operand's slab: kCount times four depths of an index. kByDepth: neighbours bring
   // neighbouring depths, else those of neighbouring indices; then a thread has one index alone, and depths that follow
   // each other.
   template <int kIndices, bool kByDepth>
@@ -136,7 +136,8 @@ struct ProductTile {
     }
 #pragma unroll
     for (int i = 0; i < kTall; ++i) {
-      const float2 upper = own_depths(left, first_row() + 16 * i + g), lower = own_depths(left, first_row() + 16 * i + 8 + g);
+      const float2 upper = own_depths(left, first_row() + 16 * i + g);
+      const float2 lower = own_depths(left, first_row() + 16 * i + 8 + g);
       const float a[4] = {upper.x, lower.x, upper.y, lower.y};
       std::uint32_t high_a[4], low_a[4];
 #pragma unroll
@@ -184,7 +185,7 @@ __device__ inline float4 four_depths(const float* from, int there) {
 }
 
 // A thread's share of an operand whose depths lie side by side, rows `stride` floats apart. kFours: whether four of
-// them are 16 bytes to be loaded at once. What is beyond the last row is that again, and not used.
+// them are 16 bytes to be loaded at once. Loads beyond the last row repeat it, and are not used.
 template <int kIndices, bool kFours>
 struct DepthsOfRows {
   using Share = ProductTile::Share<kIndices, true>;

@@ -23,7 +23,7 @@ __host__ __device__ inline int pieces_of(std::int64_t count, int size) {
   return static_cast<int>((count + size - 1) / size);
 }
 
-// What `project` multiplies: negatives by columns of a matrix.
+// The operands of `project`: negatives by columns of a matrix.
 template <bool kFours>
 struct NegativesByMatrix {
   using Left = ProductTile::Share<kTileRows, true>;
@@ -146,7 +146,7 @@ struct StripeRun {
   __device__ std::int64_t of(int i) const { return i < kEdgesAtHand ? at_hand[i] : edge[i]; }
 };
 
-// What `project_back` multiplies: gradients by what a run's matrix made of negatives, by its rows; run after run. The
+// The operands of `project_back`: gradients by what a run's matrix made of negatives, by its rows; run after run. The
 // first edge's query and slopes come with the negatives, the others' as they are added.
 template <bool kFours>
 struct GradientsByRuns {
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
 }
 
-// What `differentiate_matrices` multiplies: gradients by what a matrix made of negatives, a column of an edge's matrix
+// The operands of `differentiate_matrices`: gradients by what a matrix made of negatives, a column of an edge's matrix
 // for each thread, by the negatives. They are added up on the way.
 template <bool kFours>
 struct GradientsByNegatives {
@@ -325,7 +325,7 @@ struct GradientsByNegatives {
 };
 
 // A block makes a tile of the gradients by the matrices of a chunk's edges: a row of the tile is a column of an edge's
-// matrix. What is multiplied, two threads a row, adds up to the gradient by the query.
+// matrix. The products, two threads a row, add up to the gradient by the query.
 template <bool kFours>
 __global__ void __launch_bounds__(kThreads, 3)
     differentiate_kernel(ProjectedPairs p, const float* candidates, const float* query, const float* slope,

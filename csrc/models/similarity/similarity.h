@@ -41,7 +41,7 @@ struct QueryLoss {
   float positive_derivative;  // scale * d loss / d positive score: of a joint loss, else 0
 };
 
-// What a step needs of an instruction set. All of it gives the same bits on every instruction set.
+// The functions of an instruction set that a step needs. All give the same bits on every instruction set.
 struct Kernels {
   // Sixteen rows of k floats into one panel of k x 16 floats.
   void (*pack)(const float* const* rows, std::int64_t k, float* panel);

@@ -28,7 +28,7 @@ struct Fetch {
     if (floats > 0)
       piece[count++] = {reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), floats / 4};
   }
-  // Of so many threads, beside others that bring rows: few.
+  // Of so many threads, few: others bring rows at the same time.
   unsigned blocks_beside(int threads) const { return static_cast<unsigned>(blocks(threads * kAhead, 8)); }
   // That share the pieces, where a block has room for `words` at a time: at most `most` for each of them.
   std::int64_t blocks(std::int64_t words = kThreads, std::int64_t most = kBlocks) const {

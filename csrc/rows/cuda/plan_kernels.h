@@ -11,7 +11,7 @@
 
 namespace frugal::cuda {
 
-// What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows
+// The way of a kernel's rows: the bus; the bus to a small table, which processors' caches hold, so that fewer rows
 // under way keep it busy; the bus while other ranks wait for the write-back; or nothing, where all of them lie on the
 // device.
 enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kBusAwaited, kNone };
@@ -25,11 +25,11 @@ struct Launch {
 struct Blocks {
   int count, threads;
 };
-// Where the computation waits for the bus, and where it runs beside prefetches and write-backs, which then take as few
-// multiprocessors as they can.
+// Where the computation waits for the bus; and where it runs at the same time as prefetches and write-backs, which then
+// take as few multiprocessors as they can.
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
-// so their threads are on many of them. Those of reads are on few where rows are short: what is computed beside them on
-// a multiprocessor waits with them.
+// so their threads are on many of them. Those of reads are on few where rows are short: what is computed at the same
+// time on a multiprocessor waits with them.
 inline constexpr Blocks kBusBlocks{48, 256}, kPrefetchBlocks{16, 64}, kShortPrefetchBlocks{4, 256};
 // Rows leave for a large table by teams each of which waits until what it has stored is there: of long rows (bytes) so
 // many bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile

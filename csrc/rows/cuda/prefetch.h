@@ -1,5 +1,5 @@
-// What a step prefetches from the host while the step before computes: its rows there, and its batch and plan as
-// pieces.
+// The data that a step prefetches from the host while the step before computes: its rows there, and its batch and plan
+// as pieces.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// How the kernels of both directions move rows over the bus, beside the computation or before it.
+// How the kernels of both directions move rows over the bus, during the computation or before it.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,8 @@ __device__ void store_in_floats(const RowMemory& memory, const Word& word, int i
 }
 
 // Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with
-// each thread, lists those that it wants, and shares them out to its teams of `lanes` threads, each of which has words
-// of `together` rows, or parts of rows, under way.
+// each thread, lists the rows that it wants, and shares them out to its teams of `lanes` threads, each of which has
+// words of `together` rows, or parts of rows, under way.
 constexpr int kMostTogether = 4, kMostLooks = 4;
 
 struct Sharing {
@@ -146,16 +146,16 @@ __device__ void move_rows(const Sharing& by, std::int64_t count, unsigned blocks
   }
 }
 
-// What is done was written to host memory, but it is only ordered before the counter by the fence; the volatile store
-// is not kept back by any cache.
+// The work so far was written to host memory, but it is only ordered before the counter by the fence; the volatile
+// store is not kept back by any cache.
 __device__ inline void store_counter(std::uint64_t* counter, const std::int64_t* value) {
   __threadfence_system();
   *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
 }
 
 // The word that a thread has stored last. Stores wait in front of the bus, and what else a device does waits with them,
-// to the end of each kernel; so who stores beside the computation looks from time to time whether its stores have
-// reached the host.
+// to the end of each kernel; so a kernel that stores during the computation looks from time to time whether its stores
+// have reached the host.
 struct LastWord {
   Word* place = nullptr;
   float value = 0.0f;

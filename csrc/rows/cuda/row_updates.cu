@@ -109,8 +109,8 @@ __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int 
   }
 }
 
-// A lane's columns of those that a warp has in registers at once: four neighbours of each 128. Rows begin at 16 bytes,
-// and have a multiple of four columns.
+// A lane's columns of the ones that a warp has in registers at once: four neighbours of each 128. Rows begin at 16
+// bytes, and have a multiple of four columns.
 struct LaneColumns {
   static constexpr int kWords = 4, kCount = 4 * kWords, kOfWarp = kCount * kWarpLanes;
 
@@ -271,8 +271,8 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
   if (DeviceWarp::lane() == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
 }
 
-// What a column moves by kCount occurrences from number `first` on, before it is divided. Beyond the last one that one
-// is loaded again, since loads with a condition each would wait for each other.
+// The change of a column by kCount occurrences from number `first` on, before it is divided. Beyond the last one that
+// one is loaded again, since loads with a condition each would wait for each other.
 template <int kCount>
 __device__ void load_steps(float (&step)[kCount], const float* const* gradients, int first, int end,
                            std::int64_t column, float negative_rate) {

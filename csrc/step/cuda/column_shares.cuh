@@ -8,7 +8,7 @@
 
 namespace frugal::cuda {
 
-// The raw values of pairs and queries, by a block of kThreads: those that this device has alone.
+// The raw values of pairs and queries, by a block of kThreads: the ones that this device has alone.
 template <int kThreads>
 struct OwnValues {
   const Step& s;

@@ -18,7 +18,7 @@ __device__ __noinline__ static float4 slopes_of_any_penalty(float norm, float4 x
   return {of(x.x), of(x.y), of(x.z), of(x.w)};
 }
 
-// What regularization adds to gradients of rows.
+// The terms that regularization adds to gradients of rows.
 struct AddedPenalty {
   float norm, factor;
   bool regularized;

@@ -1,4 +1,4 @@
-// What every kernel of a step needs, and how the workspace is cut.
+// The arguments of every kernel of a step, and how the workspace is cut.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace frugal::cuda {
 
-// What becomes of a positive besides the weights of its pairs.
+// The results of a positive in addition to the weights of its pairs.
 struct alignas(16) QueryState {
   float saved, score_gradient;
   float weight_sum;                    // L2 alone

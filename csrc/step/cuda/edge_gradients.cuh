@@ -15,8 +15,8 @@ namespace frugal::cuda {
 // In the place of QueryGradients: the gradients of queries themselves are stored nowhere.
 template <typename Program>
 class EdgeGradients {
-  // What a row of a tile takes of its edge: the beginning of QueryState, and slots. In shared memory before the tile is
-  // folded, so that rows can be loaded as soon as it has been.
+  // The part of its edge that a row of a tile takes: the beginning of QueryState, and slots. In shared memory before
+  // the tile is folded, so that rows can be loaded as soon as it has been.
   struct alignas(16) Edge {
     float saved, score_gradient, weight_sum, normal_range;
     std::int32_t fixed, relation, corrupted, unused;
@@ -69,7 +69,7 @@ class EdgeGradients {
     };
     return {load(s_.entities, edge.fixed), load(s_.relations, edge.relation), load(s_.entities, edge.corrupted)};
   }
-  // Made once more: to load it beside the words would take more registers.
+  // Made once more: to load it with the words would take more registers.
   __device__ float4 own_of(const Words& from) const {
     const auto query = [&](float fixed, float relation) {
       return Program::query({fixed}, {relation}, s_.batch.corrupt_head).x;

@@ -13,7 +13,7 @@ namespace frugal::cuda {
 struct Wave {
   static constexpr int kWarp = 32, kMine = 8, kNegatives = kMine * kWarp;  // of a round
   static constexpr int kColumns = 8, kThreads = kColumns * kWarp;          // a warp each
-  // Queries come by slabs into a ring, which holds those that are in the wave, and a slab on its way.
+  // Queries come by slabs into a ring, which holds the queries that are in the wave, and a slab on its way.
   static constexpr int kSlab = 8, kRing = kWarp + 2 * kSlab;
   static constexpr int kPitch = kNegatives + 4;  // 4: lanes' words lie in different banks
   static constexpr int kValues = 2 * kColumns;   // of a query: real parts, then imaginary ones

@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlo
     }
 }
 
-// What pair_gradient_tile wants of where gradients go, for those that need nothing besides but a row's own words.
+// The interface of pair_gradient_tile to the place of gradients, for places that need nothing but a row's own words.
 struct TakesOwnWords {
   static constexpr int kFloatsOfRow = 0;
   using Words = float4;

@@ -42,7 +42,7 @@ TEST(TaskTeam, RefusesWhatItCannotDo) {
 }
 
 #if !defined(FRUGAL_SANITIZED)
-// Ends this process: 0 if a team for whose threads there is no room is refused, and those that have begun end.
+// Ends this process: 0 if a team for whose threads there is no room is refused, and the threads that have begun end.
 [[noreturn]] void make_a_team_without_room() {
   leave_room(100 << 20);  // for some threads' stacks
   try {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cache/lfu_policy.h"
+#include "cache/policies.h"
 #include "cache/scored_sets.h"
 
 namespace frugal {
@@ -90,13 +91,13 @@ TEST(LfuPolicy, KeepsTheEnginesContract) {
 TEST(LfuPolicy, InPartsItDecidesAsEachPartByItself) {
   constexpr std::int64_t kRows = 1002, kSlots = 207;
   constexpr int kParts = 4;
-  const auto whole = make_lfu_policy(kRows, kSlots, kParts);
+  const auto whole = make_cache_policy("lfu", kRows, kSlots, kParts);
   ASSERT_EQ(whole->parts(), kParts);
   ASSERT_EQ(whole->slots(), kSlots);
   std::vector<std::shared_ptr<CachePolicy>> parts;
   std::vector<std::int32_t> first{0};
   for (const auto& [rows, slots] : {std::pair{251, 52}, {251, 52}, {250, 52}, {250, 51}}) {
-    parts.push_back(make_lfu_policy(rows, slots, 1));
+    parts.push_back(make_cache_policy("lfu", rows, slots, 1));
     first.push_back(first.back() + slots);
   }
   EXPECT_EQ(whole->wants_count(), parts[0]->wants_count());
@@ -150,13 +151,15 @@ TEST(LfuPolicy, InPartsItDecidesAsEachPartByItself) {
 }
 
 TEST(PartedPolicy, RefusesNumbersThatAreNoneOfParts) {
-  for (const int parts : {-1, 3, 8}) EXPECT_THROW(make_lfu_policy(100, 7, parts), std::invalid_argument) << parts;
-  EXPECT_THROW(make_lfu_policy(2, 100, 4), std::invalid_argument);
+  for (const int parts : {-1, 3, 8})
+    EXPECT_THROW(make_cache_policy("lfu", 100, 7, parts), std::invalid_argument) << parts;
+  EXPECT_THROW(make_cache_policy("fifo", 100, 7), std::invalid_argument);
+  EXPECT_THROW(make_cache_policy("lfu", 2, 100, 4), std::invalid_argument);
 }
 
 TEST(PartedPolicy, OnlyLargeCachesAreInParts) {
-  EXPECT_EQ(make_lfu_policy(100'000, 5'000)->parts(), 4);
-  EXPECT_EQ(make_lfu_policy(100'000, 500)->parts(), 1);
+  EXPECT_EQ(make_cache_policy("lfu", 100'000, 5'000)->parts(), 4);
+  EXPECT_EQ(make_cache_policy("lfu", 100'000, 500)->parts(), 1);
 }
 
 // What scored_sets.h says, row by row and without tricks.

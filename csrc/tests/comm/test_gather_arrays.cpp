@@ -22,7 +22,7 @@ float value(int rank, int step, std::size_t array, std::int64_t i) {
   return static_cast<float>(1000 * step + 100 * rank + 10 * static_cast<int>(array) + static_cast<int>(i));
 }
 
-// How many floats of the ranks' arrays are not those that were published, with a pause(rank, step) before each step.
+// How many floats of the ranks' arrays are not the published ones, with a pause(rank, step) before each step.
 template <typename Pause>
 int wrong_floats(int ranks, int steps, const ExchangeRules& rules, Pause pause) {
   Segment segment(ranks, kFloats);

@@ -149,7 +149,7 @@ inline void run_block(unsigned block, unsigned size) {
       threadIdx.x = t;
       let_run(threads[t].get());
     }
-    if (block_barrier.waiting > 0 && block_barrier.waiting == alive) {  // those that returned are not waited for
+    if (block_barrier.waiting > 0 && block_barrier.waiting == alive) {  // threads that returned are not waited for
       block_barrier.waiting = 0;
       ++block_barrier.times;
     }

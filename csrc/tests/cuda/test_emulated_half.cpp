@@ -122,7 +122,7 @@ TEST(EmulatedHalf, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
     const RowWrites plain_writes{plain_leave.data(), rows.data(), kRows, &used};
     const RowRounding rounding{{9, 1, columns}, &step, rows.data()};
 
-    // Beside a table of floats, in the same launch.
+    // With a table of floats, in the same launch.
     std::vector<float> plain(kTable * RowLayout::for_dim(dim).stride), plain_before;
     for (float& value : plain) value = normal(random) * normal(random);
     for (std::int64_t row = 0; row < kTable; ++row) plain[row * RowLayout::for_dim(dim).stride + dim] = 1.0f;

@@ -1,4 +1,4 @@
-// Rows that cross the bus beside the computation, to the host and from there: kernels, run on a CPU, against the CPU's.
+// Rows that cross the bus during the computation, to the host and from there: kernels, run on a CPU, against the CPU's.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "cache/lfu_policy.h"
+#include "cache/policies.h"
 #include "cache/simple_policies.h"
 #include "engine/engine.h"
 #include "tests/engine/random_rows.h"
@@ -136,7 +136,7 @@ TEST(PlannerThreads, RowsThatAreGivenArePlannedAsThoseThatAreCopied) {
   const auto hot = hot_rows();
   const std::function<std::shared_ptr<CachePolicy>()> policies[] = {
       [&] { return std::make_shared<StaticHotSet>(hot); },
-      [] { return make_lfu_policy(kRows, 5000); }};
+      [] { return make_cache_policy("lfu", kRows, 5000); }};
   for (const auto& policy : policies)
     for (const int threads : {1, 3})
       EXPECT_TRUE(plans_of(steps, policy(), threads, FlushMode::kDirect, true) == plans_of(steps, policy(), 1));
@@ -240,7 +240,7 @@ std::vector<Plan> plain_plans(const std::vector<std::vector<std::int64_t>>& step
 
 TEST(PlannerThreads, ACacheInPartsIsPlannedAsAPlainLoopSays) {
   const auto steps = random_steps(20);
-  const auto policy = [] { return make_lfu_policy(kRows, 2 * kMost, 4); };
+  const auto policy = [] { return make_cache_policy("lfu", kRows, 2 * kMost, 4); };
   const auto expected = plain_plans(steps, *policy());
   std::size_t evictions = 0;
   for (const Plan& plan : expected) evictions += plan.write_backs.size();

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/lfu_policy.h"
+#include "cache/policies.h"
 #include "cache/simple_policies.h"
 #include "engine/engine.h"
 
@@ -47,7 +47,7 @@ Setting random_setting(std::uint64_t seed) {
       setting.policy = std::make_shared<RandomAdmission>(setting.slots, 0.3, seed);
       break;
     default:
-      setting.policy = make_lfu_policy(setting.rows, setting.slots);
+      setting.policy = make_cache_policy("lfu", setting.rows, setting.slots);
   }
   setting.keeps_reused = seed % 3 > 0;
   setting.evicts_to_buffer = seed / 4 % 2 > 0;
@@ -253,7 +253,7 @@ TEST(WriteBackBuffer, RowsThatLargeCachesEvictAreWrittenBackWithTheStep) {
   setting.slots = 1000;
   setting.evicts_to_buffer = true;
   setting.threads = 3;
-  setting.policy = make_lfu_policy(setting.rows, setting.slots, 4);
+  setting.policy = make_cache_policy("lfu", setting.rows, setting.slots, 4);
   EXPECT_GT(train(setting, random_steps(setting, 5), 5).evicted, 1000);
 }
 

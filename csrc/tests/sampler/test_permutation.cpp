@@ -55,7 +55,7 @@ TEST(Permutation, ARangeGivesTheElementsOfItsPositions) {
         for (std::uint64_t i = 0; i < count; ++i)
           ASSERT_EQ(elements[i], static_cast<std::int64_t>(permutation(first + i)));
         ASSERT_EQ(elements[count], -1) << "wrote past the end";
-        std::vector<std::int64_t> applied = elements;  // any positions: those that the first pass gave
+        std::vector<std::int64_t> applied = elements;  // any positions: the ones that the first pass gave
         permutation.apply(static_cast<std::int64_t>(count), applied.data());
         for (std::uint64_t i = 0; i < count; ++i)
           ASSERT_EQ(applied[i], static_cast<std::int64_t>(permutation(static_cast<std::uint64_t>(elements[i]))));

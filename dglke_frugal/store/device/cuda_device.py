@@ -85,7 +85,7 @@ class CudaDevice(Device):
         self._stream = self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1))
         self._prefetches, self._write_backs = (
             self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)) for _ in range(2))
-        self._beside, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
+        self._side_stream, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
         self.stream = self._stream.number
         self._registrations = []  # of host memory, for as long as there is the device
         self._registered: Set[int] = set()  # addresses of tables
@@ -136,7 +136,7 @@ class CudaDevice(Device):
         return stream.record(event)
 
     def side_stream(self, fills_device=False):
-        return _CudaSideStream(self, self._stream.torch, self._behind if fills_device else self._beside)
+        return _CudaSideStream(self, self._stream.torch, self._behind if fills_device else self._side_stream)
 
     def idle(self):
         return self._stream.torch.query()
@@ -228,7 +228,7 @@ def _torch_type(dtype) -> torch.dtype:
 
 @contextlib.contextmanager
 def _no_garbage_collection():
-    """What an earlier device has left is not released meanwhile: CUDA would refuse, and its memory stay registered."""
+    """The rest of an earlier device is not released meanwhile: CUDA would refuse, and its memory stay registered."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -241,16 +241,16 @@ def _no_garbage_collection():
 class _CudaSideStream(SideStream):
     """On a stream that all side streams of a kind share; where work is captured, it becomes part of the graph."""
 
-    def __init__(self, device: CudaDevice, stream: torch.cuda.Stream, beside: torch.cuda.Stream):
-        self._device, self._stream, self._beside = device, stream, beside
+    def __init__(self, device: CudaDevice, stream: torch.cuda.Stream, side_stream: torch.cuda.Stream):
+        self._device, self._stream, self._side_stream = device, stream, side_stream
         self._done: Optional[torch.cuda.Event] = None  # after this one's work; other work may follow
-        beside.wait_stream(stream)
+        side_stream.wait_stream(stream)
 
     def run(self, work):
-        self._device._enter(self._beside)
+        self._device._enter(self._side_stream)
         try:
             work()
-            self._done = self._beside.record_event()
+            self._done = self._side_stream.record_event()
         finally:
             self._device._enter(self._stream)
 

@@ -155,7 +155,7 @@ class Device:
         counter[0] = value.item()
 
     def storing(self, counter: np.ndarray, value: torch.Tensor) -> Callable[..., None]:
-        """`store` of these two as it is called often: with a number that does not count, and a stream."""
+        """A `store` of these arguments that is called often: with a number that does not count, and a stream."""
         return lambda _, stream: self.store(counter, value)
 
     def copy(self, to: int, source: int, count: int) -> None:

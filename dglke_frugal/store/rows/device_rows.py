@@ -1,8 +1,8 @@
 """Rows of a table as a step on a device reads and writes them.
 
 A step's plan says where each of its rows is read from and how it leaves; it travels to the device as the planner has
-written it, beside the batch (csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read from,
-and written to, a slot of the cache that nobody else uses.
+written it, next to the batch (csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read
+from, and written to, a slot of the cache that nobody else uses.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Prepared = Sequence[Callable[[int, int], None]]
 
 
 class PreparedStep(NamedTuple):
-    """What steps of different lengths do with their rows, at the same addresses each time.
+    """The work of steps of different lengths on their rows, at the same addresses each time.
 
     prefetch: before the computation. gather: before the records are read. update: each row once, from the sum of
     its gradients. write_back: after the computation.
@@ -78,7 +78,7 @@ def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]])
 
 
 class DeviceRows:
-    """What a step needs of the rows of one table. Subclasses say where rows lie.
+    """The interface of a step to the rows of one table. Subclasses say where rows lie.
 
     For each step, in order: announce (any time ahead, within the lookahead), begin, final_plan; the prefetch of that
     plan and of the rows, after the write-back of the step STEPS_ON_DEVICE before it; wait; gather, update and publish
@@ -91,7 +91,7 @@ class DeviceRows:
         scratch: where rows that only pad are read from and written to.
         planned: whether a step needs more than the ids of its rows.
         most_rows: of a step.
-        stalls: what the device has waited for rows.
+        stalls: how long the device has waited for rows.
         row_table: where rows lie, as the row kernels take it.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
@@ -181,8 +181,8 @@ class DeviceRows:
         self._all(self._gather(plan, records), plan)()
 
     def reads(self, plan: Plan) -> Optional[tuple]:
-        """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
-        come over the bus, are in half precision, or are not worth it."""
+        """The argument by which _native.compute_gradients gathers the records itself, instead of `gather`; None where
+        they come over the bus, are in half precision, or are not worth it."""
         if self._read_by_kernels is None or self.rounding or plan.evicted is not None:
             return None
         plan = self._complete(plan)
@@ -190,7 +190,7 @@ class DeviceRows:
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> Optional[tuple]:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
-        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad. None for
+        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without padding. None for
         rows that `receive` updates."""
         plan = self._complete(plan)
         rounded = self.rounding and (plan.step, plan.rows)
@@ -248,7 +248,7 @@ class DeviceRows:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give back what the rows hold beside the host table."""
+        """Give back what the rows hold in addition to the host table."""
 
     @property
     def sends_gradients(self) -> bool:

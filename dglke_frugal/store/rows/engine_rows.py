@@ -153,7 +153,7 @@ class EngineRows(DeviceRows):
 
 
 class DirectWriteRows(EngineRows):
-    """Where one rank stores values into host rows itself: they are read and written beside the computation.
+    """Where one rank stores values into host rows itself: they are read and written during the computation.
 
     A step leaves its values in a write-back buffer on the device (csrc/engine/write_back_buffer.h). They are written
     to the host while the next step computes and the one after that is prefetched. Both steps read the values that
@@ -202,7 +202,7 @@ class DirectWriteRows(EngineRows):
         return [self._write_back_kernel(plan, WRITE_BACK_BUFFER, self._crossing()), *super()._publish(plan)]
 
     def _crossing(self) -> str:
-        """How rows cross the bus beside the computation; see prepare_gather."""
+        """How rows cross the bus during the computation; see prepare_gather."""
         return "small_table" if self.table.records.nbytes <= SMALL_TABLE else "bus"
 
     def _write_back_kernel(self, plan, wanted, crossing, *publication):

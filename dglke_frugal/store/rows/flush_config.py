@@ -1,4 +1,4 @@
-"""How rows are cached and flushed: what a store is made with, what its engine reads, what other ranks are sent."""
+"""How rows are cached and flushed: the settings of a store and of its engine, as other ranks get them, too."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class StoreAddress:
     flushing: FlushConfig
 
     def to_json(self) -> Dict[str, Any]:
-        """What from_json reads."""
+        """JSON for from_json."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, found: Dict[str, Any]) -> "StoreAddress":
-        """What to_json gave, in this process or another."""
+        """From to_json's result, in this process or another."""
         return cls(**{**found, "flushing": FlushConfig(**found["flushing"])})

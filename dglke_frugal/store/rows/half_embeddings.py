@@ -60,7 +60,8 @@ class HalfEmbeddings:
 
 
 def stochastic_rounded_rows(rows: _native.StepRows, rounding: Optional[Rounding]) -> _native.StepRows:
-    """What steps on the CPU compute with: the rows themselves, or in float32 those that are kept in half precision."""
+    """The rows that steps on the CPU compute with: the rows themselves, or, where rows are in half precision, their
+    float32 values."""
     return rows if rounding is None else _native.StochasticRoundedRows(rows, rounding.seed, rounding.table,
                                                                        rounding.columns)
 

@@ -59,7 +59,7 @@ class ReplicatedRows(Replica):
 
 
 class FactorRows(Replica):
-    """Rows that are long beside what their gradients are made of, as matrices are: ranks send each other that, and each
+    """Rows that are longer than what their gradients are made of, as matrices are: ranks send each other that, and each
     makes the same update of all of it, where its rows lie.
 
     Attributes:

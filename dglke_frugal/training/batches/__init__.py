@@ -1,1 +1,1 @@
-"""What a step trains on: triples, negatives, and their division over ranks."""
+"""The batch of a step: triples, negatives, and their division over ranks."""

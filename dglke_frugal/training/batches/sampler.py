@@ -1,4 +1,4 @@
-"""Training batches: what a step trains on, made ahead of time by background threads.
+"""Training batches, made ahead of time by background threads.
 
 A batch is a pure function of (seed, step, rank), so the order does not depend on threads and a resumed run continues at
 any step. The scheme is DGL-KE's: even steps corrupt tails and odd steps heads, each direction walks its own epochs
@@ -24,7 +24,7 @@ MOST_THREADS = 4  # of one process: about 100 microseconds a batch each, by defa
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """What the batches depend on (all but threads and lookahead) and how they are made.
+    """The settings that batches depend on (all but threads and lookahead), and how they are made.
 
     batch_size: positives of a step and rank; rounded up to whole chunks if it is larger than one.
     neg_sample_size: negatives that the positives of a chunk share; 0: none.
@@ -55,7 +55,7 @@ class SamplerConfig:
 
 
 class _Sampler:
-    """What batches of one rank and those of several have in common."""
+    """The common part of batches of one rank and of several."""
 
     config: SamplerConfig
     made_ahead = True  # whether threads make batches, and may pack them

@@ -1,4 +1,4 @@
-"""Weights by which frequent queries count less, as word2vec's subsampling of frequent words: what multiplies the
+"""Weights by which frequent queries count less, as word2vec's subsampling of frequent words: factors of the
 losses of a positive and of its negatives.
 
 #(h, r) is how many training triples have this head and relation, #(r, t) the same of tails, and f = # + 3:
@@ -27,7 +27,7 @@ BEFORE = 3  # added to counts
 
 
 def triple_weights(config: TrainConfig, graph: KnowledgeGraph) -> Optional[np.ndarray]:
-    """What multiplies the losses of each training triple: edge importance or subsampling weights, as Sampler takes
+    """Factors of the losses of each training triple: edge importance or subsampling weights, as Sampler takes
     them; None for 1."""
     how = config.loss.subsampling
     return graph.train.weight if how == "none" else subsampling_weights(how, graph.train, graph.n_relations)

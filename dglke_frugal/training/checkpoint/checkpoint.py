@@ -257,7 +257,7 @@ class CheckpointFolder:
             shutil.rmtree(removed)
 
     def _remove_leftovers(self):
-        """What a killed process left."""
+        """Remove the remains of a killed process."""
         for pattern in (".unfinished-*", ".removed-*"):
             for leftover in self.path.glob(pattern):
                 shutil.rmtree(leftover)

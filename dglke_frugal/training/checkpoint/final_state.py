@@ -1,4 +1,4 @@
-"""What a finished run needs to be trained on: optimizer states, beside the tables that it has saved.
+"""The state from which a finished run can be trained on: optimizer states, next to the tables that it has saved.
 
 They are a checkpoint without tables, so they are written whole or not at all, with the flags that they belong to.
 A run that keeps checkpoints has no need of them.
@@ -30,14 +30,15 @@ def save_final_state(
 
 
 def last_state(folder: Path) -> Optional[Checkpoint]:
-    """What a run can go on from: its last checkpoint or its final state, None if there is neither. InputError."""
+    """The state from which a run can go on: its last checkpoint or its final state, None if there is neither.
+    InputError."""
     found = [CheckpointFolder(folder / part).last() for part in (STATES, CHECKPOINTS)]
     return max((each for each in found if each is not None), key=lambda each: each.step, default=None)
 
 
 def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, stem: str) -> None:
     """Fill tables, optimizer states and arrays of the model's own with what last_state found. Raises InputError, also
-    where the saved tables are not those that the states belong to.
+    where the saved tables are not the ones that the states belong to.
 
     stem: of the files of saved tables.
     """

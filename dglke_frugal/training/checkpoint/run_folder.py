@@ -20,7 +20,7 @@ RESULT_FILE = "result.json"
 DAMAGED = "remove it to go on from the last checkpoint"  # what to do with such a result
 CHECKPOINTS = "checkpoints"
 PROTOCOL = ("eval_percent", "batch_size_eval", "neg_sample_size_eval", "neg_deg_sample_eval", "no_eval_filter")
-DATA_KEYS = tuple(Fingerprint().to_dict())  # of an identity, beside the flags
+DATA_KEYS = tuple(Fingerprint().to_dict())  # of an identity, in addition to the flags
 
 
 def create_run_folder(config: TrainConfig) -> Path:
@@ -58,7 +58,7 @@ def fingerprint(config: TrainConfig, graph: KnowledgeGraph) -> Fingerprint:
 
 
 def validation_identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
-    """What the metrics of two validations have in common that can be compared: flags, and checksums of triples."""
+    """Flags and checksums of triples that two validations must share for their metrics to be comparable."""
     flags = config.to_flags()
     return {**{name: flags[name] for name in PROTOCOL if OPTIONS[name].used.holds(config)},
             **{split: checksum_of(graph.splits.get(split, ())) for split in _validated(config)}}
@@ -70,7 +70,7 @@ def _validated(config: TrainConfig) -> Sequence[str]:
 
 
 def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
-    """What the numbers of a run depend on, and what is therefore the same in all parts of it: flags, and the data."""
+    """The flags and the data that the numbers of a run depend on, the same in all parts of it."""
     return {**numbers_flags(config), **data.to_dict()}
 
 
@@ -135,7 +135,7 @@ def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data:
     """Write config.json with the keys of DGL-KE 0.1.2 and of its git HEAD, so that the tools of both read it.
 
     Maps that lie in the run's folder (that of config.json, if it is not given) are named without it. `data` is what the
-    graph is known by, `saved` what the tables beside config.json are known by.
+    graph is known by, `saved` what the tables next to config.json are known by.
     """
     run_folder = run_folder or folder
     entity_map, relation_map = (None if path is None else path.name if path.parent == run_folder else str(path)

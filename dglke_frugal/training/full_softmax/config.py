@@ -1,4 +1,4 @@
-"""What a step against all entities computes, and which flags go with it."""
+"""The configuration of a step against all entities, and the flags that go with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..step.step_config import KERNEL_MODELS, StepConfig
 
 @dataclass(frozen=True)
 class FullSoftmaxConfig:
-    """What a step computes: `step` as elsewhere, of which the loss is the penalty's coefficient and norm alone.
+    """The configuration of a step: `step` as elsewhere, of which the loss is the penalty's coefficient and norm alone.
 
     optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its
@@ -107,8 +107,8 @@ def check_full_softmax(config: TrainConfig) -> None:
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
     if config.model.is_half:
-        raise InputError(f"--neg_sample_size all keeps rows in float32 so far; leave --row_dtype {config.model.row_dtype} "
-                         "out")
+        raise InputError("--neg_sample_size all keeps rows in float32 so far; "
+                         f"leave --row_dtype {config.model.row_dtype} out")
     if device.ranks > 1:
         raise InputError("--neg_sample_size all trains in one process so far; leave --num_proc out and give one --gpu")
     if config.batch.neg_deg_sample:
@@ -125,7 +125,8 @@ def check_full_softmax(config: TrainConfig) -> None:
             raise InputError(f"--{flag} is of sampled negatives, and --neg_sample_size all has none; leave it out")
     if loss.labels == "kvsall" and config.weights_per_triple:
         flag = "--subsampling" if loss.subsampling != "none" else "--has_edge_importance"
-        raise InputError(f"--labels kvsall puts triples together, and has no place for {flag}; leave one of the two out")
+        raise InputError(
+            f"--labels kvsall puts triples together, and has no place for {flag}; leave one of the two out")
     if loss.label_smoothing and loss.labels != "kvsall":
         raise InputError("--label_smoothing goes with --labels kvsall; add that, or leave it out")
     if not 0 <= loss.relation_prediction <= LARGEST:

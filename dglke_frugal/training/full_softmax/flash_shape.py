@@ -10,7 +10,7 @@ LONGEST = 128  # floats of a row: programs keep sums of whole rows in registers
 FEWEST = 1 << 17  # rows; smaller tables' scores are soon read again
 AT_ONCE = 264  # programs that run at once, two on each multiprocessor of an H100
 # Of the pass over the table, at most; their number orders the sums. A few multiprocessors are left to the rounding of
-# rows beside it, which otherwise ends later.
+# rows at the same time, which otherwise ends later.
 PROGRAMS = 240
 PART = 7 << 15  # rows that are held in 16 bits at most, of each of two parts
 GRADIENT_PART = 1 << 16  # rows whose gradients are held, unless they update the rows at once
@@ -65,7 +65,7 @@ def splits(queries: int, rows: int) -> Tuple[int, int]:
 
 
 def flash_floats(optimizer: str, queries: int, rows: int, dim: int, in_batch: int) -> int:
-    """What FlashSoftmax holds. in_batch: rows of a batch, at most."""
+    """Bytes that FlashSoftmax needs. in_batch: rows of a batch, at most."""
     part, wide = part_rows(rows), width(dim)
     held = splits(queries, part)[1] * whole_queries(queries) * (wide + 2)  # sums
     held += (2 * part + whole_queries(queries)) * wide // 2 + (in_batch + dim) * queries + rows

@@ -1,6 +1,7 @@
-"""What table_softmax.py does, for large tables of short rows on a GPU, whose scores cost more to keep than to compute.
+"""The softmax of table_softmax.py for large tables of short rows on a GPU, whose scores cost more to keep than to
+compute.
 
-Kernels: flash_kernels.py. They work in multiprocessors' own memory, so that little is kept beside the table.
+Kernels: flash_kernels.py. They work in multiprocessors' own memory, so that little is kept in addition to the table.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class FlashSoftmax:
 
         from . import flash_kernels
 
-        set_matmul(matmul)  # for what torch multiplies beside it
+        set_matmul(matmul)  # for torch's own products
         self._device, self._kernels, self._shape = device, flash_kernels, shape
         self._pieces, zeros = TensorDescriptor.from_tensor, device.zeros
         self._width, queries = width(shape.dim), whole_queries(shape.queries)
@@ -69,7 +70,7 @@ class FlashSoftmax:
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
         slope_scale = scale if weight == 1.0 else weight * scale
         log_sum, mean = self._score_queries(table, slope_scale)
-        self._side_stream = self._device.side_stream(fills_device=True)  # beside what becomes of the queries' gradient
+        self._side_stream = self._device.side_stream(fills_device=True)  # during the work on the queries' gradient
         self._side_stream.run(lambda: self._differentiate_rows(table))
         wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
         self._loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()

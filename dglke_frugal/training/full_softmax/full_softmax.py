@@ -183,8 +183,8 @@ class FullSoftmax:
         update_relations = partial(self._update_relations, batch, buffers, relations, of_relation, slopes[1],
                                    relation_count)
         if buffers.relations is None:
-            beside = self._device.side_stream()
-            beside.run(update_relations)
+            side_stream = self._device.side_stream()
+            side_stream.run(update_relations)
         sums = slopes[0] if penalties else ends.new_zeros(len(batch["entity_rows"]), ends.shape[1])
         _native.segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream,
                              adds=True)
@@ -198,7 +198,7 @@ class FullSoftmax:
             rows = entities[:, : ends.shape[1]]
             rows.div_((rows * rows).sum(1, keepdim=True).sqrt_().clamp_(min=LEAST))
         if buffers.relations is None:
-            beside.join()
+            side_stream.join()
 
     def _update_relations(self, batch, buffers, relations, of_relation, slopes, count):
         """The batch's relations, from the gradients of its triples. slopes: of the penalty, or None. count: (1,), of
@@ -232,7 +232,7 @@ class FullSoftmax:
 
 
 class _Buffers:
-    """What steps of B queries work in."""
+    """The buffers of steps of B queries."""
 
     def __init__(self, device: Device, positives: int, dim: int, entities, relations):
         """entities, relations: a TableSoftmax or a FlashSoftmax each; relations: None without relation prediction."""

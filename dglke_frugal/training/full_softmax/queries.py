@@ -40,7 +40,7 @@ class Queries(NamedTuple):
         return cls(key, np.append(first, len(keys)).astype(np.int64), answer, order[first])
 
     def and_others(self, others: "Queries") -> "Queries":
-        """These and others, none of which is one of these."""
+        """These queries and others, which are none of them."""
         keys = np.concatenate([np.repeat(each.key, np.diff(each.offset)) for each in (self, others)])
         order = np.argsort(keys, kind="stable")  # answers of a query stay together, and in their order
         key, first = np.unique(keys[order], return_index=True)

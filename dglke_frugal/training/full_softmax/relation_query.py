@@ -1,4 +1,4 @@
-"""What a relation's score of a head and a tail is the product of the relation with: the query of (head, ?, tail)."""
+"""The query of (head, ?, tail): a relation's score is its product with the query."""
 
 from __future__ import annotations
 

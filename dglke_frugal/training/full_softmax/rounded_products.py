@@ -81,7 +81,7 @@ class RoundedProducts:
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):
         """matmul: tf32. tile: the rows of a tile, at most."""
-        set_matmul(matmul)  # for what torch multiplies beside it
+        set_matmul(matmul)  # for torch's own products
         self._device, self._dim, columns = device, shape.dim, padded(shape.dim)
         self._query, self._weighted = (RoundedMatrix(device, shape.queries, columns) for _ in range(2))
         self._tile = RoundedMatrix(device, whole_words(tile), columns)

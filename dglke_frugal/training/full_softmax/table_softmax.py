@@ -62,9 +62,9 @@ class TableSoftmax:
         device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
 
     def begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
-        """Before `apply`, beside the work that makes the queries: what does not need them.
+        """Before `apply`, during the work that makes the queries: what does not need them.
 
-        batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
+        batch_rows: (U,) int64; padding is the number of the table's rows."""
         self._table_side_stream = self._device.side_stream(fills_device=True)
         if self._drop is None:
             self._table_side_stream.run(lambda: self._products.set_tile(table[: self._tile, : self._dim]))
@@ -106,9 +106,10 @@ class TableSoftmax:
             slopes = products.slopes(scores, first, self._bound, targets, log_sum)
             products.add_to_query(slopes, self._of_query)
             if self._at_once:
-                self._side_stream = self._device.side_stream()  # what becomes of the queries' gradient does not wait for it
+                # The steps that follow for the queries' gradient do not wait for the update.
+                self._side_stream = self._device.side_stream()
                 self._side_stream.run(partial(products.update_rows, slopes, table, first, self._update))
-                if not is_all:  # the next tile's slopes take the place of these
+                if not is_all:  # the next tile's slopes take their place
                     self._side_stream.join()
                 continue
             for begin in range(0, len(tile), self._part):
@@ -137,7 +138,7 @@ class TableSoftmax:
         return log_sum
 
     def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
-        """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's
+        """Work that follows waits for the update. sums: (U, dim), to which the gradients by their scores of the batch's
         rows are added; these alone are not updated yet. Returns the loss without its weight, () float64."""
         if self._at_once:
             self._side_stream.join()

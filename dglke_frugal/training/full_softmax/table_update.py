@@ -42,8 +42,8 @@ class TableUpdate:
         self._numbers.copy_(torch.arange(len(self._numbers)))
 
     def begin(self, batch_rows: torch.Tensor) -> None:
-        """batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
-        self.slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
+        """batch_rows: (U,) int64; padding is the number of the table's rows."""
+        self.slots.index_copy_(0, batch_rows, self._numbers)  # padding shares a slot of no row
 
     def apply(self, table: torch.Tensor, first: int, gradients: torch.Tensor,
               unit: Optional[torch.Tensor] = None) -> None:

@@ -1,4 +1,4 @@
-"""What the softmax of each query should be, as the kernels take it: (ids, begin, end, on, off), see
+"""The target of each query's softmax, as the kernels take it: (ids, begin, end, on, off), see
 csrc/full_softmax/tiles.h."""
 
 from __future__ import annotations

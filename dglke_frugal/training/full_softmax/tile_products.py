@@ -56,7 +56,7 @@ class HostProducts:
         self._scale = scale
 
     def set_tile(self, tile: torch.Tensor) -> None:
-        """What comes is of the rows (n, dim). Needs nothing of the queries."""
+        """Calls that follow are about the rows (n, dim). Needs nothing of the queries."""
         self._tile = tile
 
     def scores(self, out: torch.Tensor) -> None:

@@ -31,7 +31,7 @@ def whole_words(count: int) -> int:
 
 
 class TileRows(NamedTuple):
-    """Rows of the table whose scores are held at a time, and those whose gradients are."""
+    """Rows of the table whose scores are kept at a time, and rows whose gradients are."""
 
     scores: int
     gradients: int

@@ -1,1 +1,1 @@
-"""What a run says while it trains, for people and for programs."""
+"""The log of a run while it trains, for people and for programs."""

@@ -1,4 +1,5 @@
-"""What cache and flush engine have done so far, as numbers that can be subtracted, logged and written to a file."""
+"""Counts of the work of cache and flush engine so far, as numbers that can be subtracted, logged and written to a
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of itself at its start and at its end; the same numbers go into result.json."""
+"""Messages of a run at its start and at its end; the same numbers go into result.json."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def reading_lines() -> Iterator[List[KnowledgeGraph]]:
 
 
 def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:
-    """What matters of a graph: sizes; duplicates, training triples that an earlier one repeats (None: not counted);
-    held_out, by split, what `held_out_facts` says of it."""
+    """The facts of a graph that matter: sizes; duplicates, training triples that an earlier one repeats (None: not
+    counted); held_out, by split, what `held_out_facts` says of it."""
     return {
         "entities": graph.n_entities, "relations": graph.n_relations,
         "triples": {split: len(triples) for split, triples in graph.splits.items()},
@@ -67,7 +67,7 @@ def held_out_facts(graph: KnowledgeGraph, splits: Sequence[str]) -> Dict[str, Di
 
 
 def held_out_lines(facts: Dict[str, Dict[str, Optional[int]]], sizes: Dict[str, int], warm: bool) -> List[str]:
-    """What there is to say of the facts of `held_out_facts`. sizes: triples of each split. warm: whether rows that are
+    """Messages on the facts of `held_out_facts`. sizes: triples of each split. warm: whether rows that are
     not trained come from another run."""
     lines = []
     for split, found in facts.items():
@@ -101,7 +101,7 @@ def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
 def start_lines(
     config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_triples: int, folder: Path, warm: bool
 ) -> List[str]:
-    """What the run is about to do, and what its user may not know of the data. step_triples: as for `epochs`."""
+    """The run's plan, and facts of the data that its user may not know. step_triples: as for `epochs`."""
     run, ranks = config.run, config.device.ranks
     train = facts["triples"]["train"]
     each = f"{step_triples:,} triples" + (f" in {ranks} processes" if ranks > 1 else "")

@@ -1,4 +1,4 @@
-"""What a run says while it trains: DGL-KE's lines, which scripts parse, a progress bar, numbers for the trackers."""
+"""The log of a run while it trains: DGL-KE's lines, which scripts parse, a progress bar, numbers for the trackers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Report:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens in here counts as no training time: validations and checkpoints."""
+        """Time in here counts as no training time: validations and checkpoints."""
         began = time.perf_counter()
         yield
         self._pauses += time.perf_counter() - began
@@ -149,7 +149,7 @@ class Report:
         log(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds")
 
     def totals(self) -> Dict[str, object]:
-        """What the run's summary says of the whole training of this process, without validations and checkpoints."""
+        """The summary of the whole training of this process, without validations and checkpoints."""
         now = self._now()
         rates = now.rates(self._start)
         return {"steps": now.steps, "triples": now.triples, "seconds": now.clock - self._start.clock,

@@ -202,7 +202,7 @@ class CsvTracker:
 
 @dataclass(frozen=True)
 class Validation:
-    """What a callback of train() is told.
+    """The argument of a callback of train().
 
     Attributes:
         step: how many steps are done.
@@ -278,7 +278,7 @@ OPTIONAL: Dict[str, MakeTracker] = {
 
 
 def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Sequence[MakeTracker] = ()) -> Trackers:
-    """metrics.jsonl in the run's folder, the optional trackers of these names, and those that `more` makes.
+    """metrics.jsonl in the run's folder, the optional trackers with these names, and the trackers that `more` makes.
 
     Raises InputError for an unknown name or one whose package is not installed.
     """

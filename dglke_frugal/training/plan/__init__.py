@@ -1,1 +1,1 @@
-"""What a run will do where its flags leave the choice, and what memory it needs for that."""
+"""The choices that flags leave to a run, and the memory that it needs."""

@@ -99,8 +99,8 @@ def shard_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
 def uses_owner_transfer(config: TrainConfig, entities: int) -> bool:
     """Whether ranks carry the rows of so many entities over the bus for each other (store/rows/owner_transfer_rows.py).
 
-    What a bus takes of a large table is rows, on many machines, more than bytes. Of a small one it takes bytes, and
-    rows that nobody hands on are faster (docs/gpus.md).
+    On many machines a bus moves a limited number of rows of a large table rather than of bytes. Of a small one it moves
+    bytes, and rows that nobody hands on are faster (docs/gpus.md).
     """
     large = entities * row_bytes(table_dims(config).entity, config.model.row_dtype) > SMALL_TABLE
     return large and shard_config(config).uses_engine and own_gpus(config) and reach_each_other(config)

@@ -25,10 +25,10 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     negatives = batch.positives // batch.chunk * batch.negatives
     gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
-    beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
-    beside += min(held, BYTES_PER_COPY)  # of rows that are copied to the host
+    other_bytes = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
+    other_bytes += min(held, BYTES_PER_COPY)  # of rows that are copied to the host
     if config.loss.optimizer != "row_adagrad":  # sums of gradients (step/summed_updates.py)
         gradients += 2 * entities * dims.entity + relations * dims.relation
     records = (entities, dims.entity), (relations, dims.relation)
     transfer = transfer_bytes(config, layout, entities, entity_row, records)
-    return transfer + beside + FLOAT * (gradients + workspace)
+    return transfer + other_bytes + FLOAT * (gradients + workspace)

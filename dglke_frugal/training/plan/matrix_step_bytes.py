@@ -35,7 +35,7 @@ def matrix_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
 
 
 def factor_floats(model: Model, dims: RowDims, positives: int) -> int:
-    """What a rank sends the others of the gradients of a step's matrices, at most
+    """Bytes of the gradients of a step's matrices that a rank sends the others, at most
     (training/step/replicated_matrices.py): of each positive the number of its matrix; for RESCAL two pairs of vectors
     at most, one by the textbook's rule; for TransR two pairs and, for the negatives, a matrix."""
     lengths = [1]

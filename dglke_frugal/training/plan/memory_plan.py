@@ -39,7 +39,7 @@ LOG_LINE_BYTES = 512  # of metrics.jsonl
 
 @dataclass(frozen=True)
 class GraphSize:
-    """What of a graph decides how much memory a run needs.
+    """The facts of a graph that decide how much memory a run needs.
 
     triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory; training:
     training triples, None where only those of all splits are known; name_maps: bytes of the files of names that the run
@@ -67,7 +67,7 @@ class MemoryPlan:
     remedy: Dict[str, str]
 
     def bytes(self, place: str) -> int:
-        """What is needed in a place: host, device or disk."""
+        """The bytes needed in a place: host, device or disk."""
         return sum(self.parts[place].values())
 
     @property
@@ -104,7 +104,7 @@ class MemoryPlan:
 
 
 def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
-    """What several ranks take for the tables that each has as a whole, beside the tables themselves: bytes of the
+    """Memory of several ranks for the tables that each has as a whole, without the tables themselves: bytes of the
     memory of their collectives (training/parallel/replicas.py), and on the CPU of a rank's gradients."""
     ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
     matrices = model.matrices if config.device.gpu[0] >= 0 else None
@@ -121,7 +121,7 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
-    """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if given."""
+    """Memory of training `config` on a graph of this size on this machine, in the run folder `folder` if given."""
     checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
                  DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
@@ -131,7 +131,7 @@ def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = 
 
 
 def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
-    """What of the plan lies on a device."""
+    """The device's part of the plan."""
     return sum(_parts(config, graph)[DEVICE].values())
 
 
@@ -206,8 +206,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         slots = flushing.slots
         host["flush engine"] = FLUSH_RECORDS_BYTES + _native.engine_bytes(
             flushing, graph.entities, dims.entity, state_floats(optimizer, dims.entity), config.model.row_dtype, on_gpu)
-        # What a rank knows of each slot; and what csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h hold.
-        host["cache index"] = 8 * slots + (graph.entities // 6 if flushing.policy == "static" else SCORED_SLOT_BYTES * slots)
+        # A rank's record of each slot; and the arrays of csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h.
+        each_slot = graph.entities // 6 if flushing.policy == "static" else SCORED_SLOT_BYTES * slots
+        host["cache index"] = 8 * slots + each_slot
         (device if on_gpu else host)["entity cache"] = slots * row
     if on_gpu:
         device.update({name: size for name, size in table_bytes.items()
@@ -217,7 +218,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
             device["training step"] = _device_step_bytes(
                 config, model, dims, distinct, graph.relations,
                 device.get("entity cache", device.get("entity table", 0)), device["training step"])
-    elif config.computes_on_device and not config.batch.against_all:  # tables, too, beside the buffers of csrc/step
+    elif config.computes_on_device and not config.batch.against_all:  # tables, too, with the buffers of csrc/step
         host["training step"] += sum(table_bytes.values())
         host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
@@ -298,7 +299,7 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
         tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
         rounded = (tile.scores + 4 * positives) * dim // 2 if matmul == ROUNDED_MATMUL else 0
         held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
-        if distances:  # beside the scores, and a tile's rows as they are compared (full_softmax/tile_products.py)
+        if distances:  # also a tile's rows as they are compared (full_softmax/tile_products.py)
             held += 2 * positives * tile.scores + tile.scores * dim
         return positives * tile.scores + held + rows + rounded
 
@@ -314,7 +315,7 @@ def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, r
                        host_step: int) -> int:
     """Buffers of a step: of kernels, and of matrices that lie on the device, as they are made; else of torch operations
     by count of tensors, not measured, where no operation works in place of another, and the graphs of both directions
-    of corruption share their buffers, beside those of the first steps, which are no graphs.
+    of corruption share their buffers, in addition to those of the first steps, which are no graphs.
     """
     positives = config.batch.positives
     if model.name in KERNEL_MODELS:
@@ -345,7 +346,8 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
         else:
             too_much = middle
     if fitting < 2:
-        return "no --hidden_dim would fit: use a smaller --batch_size or --neg_sample_size, or a machine with more memory"
+        return ("no --hidden_dim would fit: use a smaller --batch_size or --neg_sample_size, or a machine with more "
+                "memory")
     return f"--hidden_dim {fitting - fitting % 2} would fit, or use a machine with more memory"
 
 
@@ -362,7 +364,7 @@ def _device_remedy(config: TrainConfig, graph: GraphSize, available: int) -> str
 
     room = -beyond(0)
     if room > 0:
-        room -= max(0, beyond(room))  # what grows with the cache, beside it
+        room -= max(0, beyond(room))  # what grows with the cache
     if room < 1 << 20:
         return "no --cache_size would fit: use a smaller --batch_size or --hidden_dim, or a GPU with more memory"
     return f"--cache_size {room >> 20}MiB would fit"

@@ -1,10 +1,10 @@
-"""What is known of how several ranks share the work: data parallel, or sharded by columns (docs/gpus.md)."""
+"""How several ranks share the work: data parallel, or sharded by columns (docs/gpus.md)."""
 
 from __future__ import annotations
 
 
 def known_gain(peer: bool, resident: bool, owner_transfer: bool = False) -> str:
-    """What columns gained where they were measured last (docs/gpus.md). peer: whether devices reach each
+    """The measured gain of sharding by columns (docs/gpus.md). peer: whether devices reach each
     other's memory. resident: whether they hold all rows. owner_transfer: whether a row's owner moves it for all."""
     if owner_transfer:
         return ("two H100 or H200 that move whole rows for each other trained 1.4 to 1.9 times as many triples/s as "
@@ -18,6 +18,6 @@ def known_gain(peer: bool, resident: bool, owner_transfer: bool = False) -> str:
 
 
 def slow_processes(processes: int) -> str:
-    """What there is to say about several processes on CPU cores."""
+    """The message about several processes on CPU cores."""
     return (f"--num_proc {processes} on the CPU was slower, where it was measured, than one process with as many "
             f"threads: leave --num_proc out, and set OMP_NUM_THREADS={processes} if it should not take all cores")

@@ -18,12 +18,12 @@ TABLES = 2  # with flush threads of their own: entities and relations
 
 
 def most_threads() -> int:
-    """What a run can use here: some for each core, and no more than the system allows."""
+    """Threads that a run can use here: a number for each core, and no more than the system allows."""
     return min(max(FEW, PER_CORE * len(os.sched_getaffinity(0))), *_limits())
 
 
 def _limits() -> Iterator[int]:
-    """What system, user and control groups (version 1 or 2) allow."""
+    """Threads that system, user and control groups (version 1 or 2) allow."""
     user, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if user != resource.RLIM_INFINITY and os.geteuid() != 0:
         yield user

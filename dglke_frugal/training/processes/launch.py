@@ -48,7 +48,7 @@ class OwnProcesses:
         return f"{sentence[:-1]} {child.end()}" if child else sentence
 
     def exit_code(self) -> int:
-        """What this process ends with when a rank has failed and all others have ended."""
+        """The exit of this process when a rank has failed and all others have ended."""
         return 2 if any(child.process.poll() == 2 for child in self._children.values()) else 1
 
     def close(self) -> None:

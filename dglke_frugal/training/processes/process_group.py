@@ -82,7 +82,7 @@ class Channel:
 
 
 class ProcessGroup:
-    """What both sides know of an interrupt: after which step all ranks stop, and for which signal."""
+    """The common knowledge of an interrupt: after which step all ranks stop, and for which signal."""
 
     def __init__(self, rank: int, ranks: int):
         self.rank, self.ranks = rank, ranks
@@ -108,7 +108,7 @@ class ProcessGroup:
 
 
 class Rank0(ProcessGroup):
-    """Rank 0. processes: those that it started itself."""
+    """Rank 0. processes: the ones that it started itself."""
 
     def __init__(self, connections: Dict[int, Connection], processes: Sequence = ()):
         super().__init__(0, len(connections) + 1)
@@ -131,7 +131,7 @@ class Rank0(ProcessGroup):
         return news
 
     def gather(self, content: bytes) -> Optional[List[bytes]]:
-        """What each rank contributes, in rank order; None for all but rank 0."""
+        """The values of all ranks, in rank order; None for all but rank 0."""
         return [content] + [channel.expect("part")[1] for channel in self._channels]
 
     def stops_after(self, done: int, signal: Optional[int], ahead: int, last: int) -> bool:
@@ -184,7 +184,7 @@ class Worker(ProcessGroup):
         self._told = False
 
     def hello(self) -> Dict[str, Any]:
-        """What rank 0 says of the run."""
+        """Rank 0's message about the run."""
         hello = self._channel.expect("hello")[0]
         self.ranks = hello["ranks"]
         return hello

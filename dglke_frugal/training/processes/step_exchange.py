@@ -110,7 +110,7 @@ class StepExchange:
 
 
 def agree(group: ProcessGroup, value: Any) -> List[Any]:
-    """What each rank says, in rank order, in all of them."""
+    """The values of all ranks, in rank order, in all of them."""
     parts = group.gather(json.dumps(value).encode())
     return group.barrier(None if parts is None else [json.loads(part) for part in parts])
 

@@ -34,7 +34,7 @@ class Interrupt:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a command that a signal ended; 0 if none came."""
+        """The exit code that a shell expects of a command that a signal ended; 0 if none came."""
         return 128 + self.signal if self.signal else 0
 
     def __enter__(self) -> Interrupt:

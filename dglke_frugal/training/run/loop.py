@@ -78,7 +78,7 @@ class TrainingLoop:
 
 @contextlib.contextmanager
 def _no_old_garbage():
-    """What there is when training begins, modules above all, is not searched for garbage again and again; unless
+    """Objects that exist when training begins, modules above all, are not searched for garbage again and again; unless
     whoever calls has set something aside already, which then stays so."""
     if gc.get_freeze_count():
         yield

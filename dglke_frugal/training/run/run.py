@@ -191,7 +191,7 @@ class TrainingRun:
         self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
 
     def _own_arrays(self) -> Dict[str, Any]:
-        """What a custom model has learned besides its rows."""
+        """The parameters of a custom model, without its rows."""
         return self.step.state_arrays()
 
     def _state(self) -> Dict[str, Any]:
@@ -336,7 +336,8 @@ class TrainingRun:
             self.validations_since_best += 1
         self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
         if run.early_stop_patience and self.validations_since_best >= run.early_stop_patience:
-            print(f"stopping early: {run.early_stop_patience} validations without a better MRR than {self.best['MRR']:.6f}")
+            best = self.best["MRR"]
+            print(f"stopping early: {run.early_stop_patience} validations without a better MRR than {best:.6f}")
             self.summary["stopped_early"] = True
         if self.tracker.wants_stop and not self.summary["stopped_early"]:
             print("stopping early: a callback has asked for it")
@@ -411,16 +412,17 @@ class TrainingRun:
         """Write the tables, which are of this step, and config.json as DGL-KE does, what the run needs to be trained
         on, and result.json: all together, so that what an earlier part of the run has saved stays until then."""
         print(f"Save model to {self.folder}")
-        with replace_together(self.folder) as beside:
-            checksums = self.tables.save(beside, self._stem, self.config.run.save_dtype)
+        with replace_together(self.folder) as new_folder:
+            checksums = self.tables.save(new_folder, self._stem, self.config.run.save_dtype)
             if self.custom_model is not None:
                 from .custom_model import save_custom_model
 
-                checksums.update(save_custom_model(self.custom_model, beside, self._stem))
-            write_config(beside, self.config, self.graph, self._fingerprint, self.folder, SavedTables(step, checksums))
+                checksums.update(save_custom_model(self.custom_model, new_folder, self._stem))
+            write_config(new_folder, self.config, self.graph, self._fingerprint, self.folder,
+                         SavedTables(step, checksums))
             if not self._keeps_checkpoints:
-                save_final_state(beside, self.steps_done, self.tables, self._own_arrays(), self._identity,
+                save_final_state(new_folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
                                  self._state())
-            self._write_result(beside)
+            self._write_result(new_folder)
         if self._keeps_checkpoints:  # states of an earlier part, which kept none
             shutil.rmtree(self.folder / STATES, ignore_errors=True)

@@ -47,9 +47,9 @@ def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[
 
 
 def check_saves(config: TrainConfig, folder: Path) -> None:
-    """Raise InputError if the result of more steps would come to stand beside tables that are saved already."""
+    """Raise InputError if the result of more steps would stand next to tables that are saved already."""
     if config.run.no_save_emb and SavedTables.of(folder).step is not None:
-        raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would "
+        raise InputError(f"--no_save_emb: {folder} has saved tables, next to which the result of more steps would "
                          "stand; leave it out, or start a new run from its rows with --init_from")
 
 
@@ -146,7 +146,7 @@ def thread_count(config: TrainConfig) -> int:
     """Threads of this process: OMP_NUM_THREADS, else all cores; one of several has --num_thread, with GPUs its share
     of the cores if that is more."""
     device, cores = config.device, len(os.sched_getaffinity(0))
-    if device.ranks > 1:  # beside GPUs, threads of the host fill tables and put them together, and no more
+    if device.ranks > 1:  # where GPUs train, threads of the host fill tables and put them together, and no more
         return max(device.num_thread, cores // device.ranks if device.gpu[0] >= 0 else 0)
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     with contextlib.suppress(ValueError):  # of a number of thousands of digits
@@ -163,15 +163,15 @@ def load(config: TrainConfig) -> KnowledgeGraph:
     needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
     for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):
-            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out, or give them with "
-                             "--data_files")
+            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out, or give them "
+                             "with --data_files")
     if not len(loaded.train):
         raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
     return loaded
 
 
 def graph_size(graph: KnowledgeGraph) -> GraphSize:
-    """What the memory plan needs to know of a graph."""
+    """The facts of a graph that the memory plan needs."""
     sizes = {split: len(triples) for split, triples in graph.splits.items()}
     ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
     return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,

@@ -1,5 +1,5 @@
 """The way of a step to the device: its batch as a block (csrc/step/step_block.h), packed on the host, as a rule when it
-was made, and transferred by one copy; and beside it the plans of its rows, from where the planner has written them."""
+was made, and transferred by one copy; and after it the plans of its rows, from where the planner has written them."""
 from __future__ import annotations
 
 from collections import deque
@@ -18,7 +18,7 @@ EVERY = -1  # table, instead of the number of one
 
 
 class BatchForm(NamedTuple):
-    """What of a batch decides the shapes and the formulas of its step."""
+    """The facts of a batch that decide the shapes and the formulas of its step."""
 
     positives: int
     chunks: int
@@ -123,7 +123,7 @@ class PackedBatches:
         self.packer = _native.BatchPacker(layout, memory.numpy().reshape(-1))
 
     def find(self, batch: _native.Batch) -> Optional[torch.Tensor]:
-        """The block of a batch, which is its own while there is the batch; None if it is in none of these."""
+        """The block of a batch, which is its own while there is the batch; None if it is in no block."""
         number = self.packer.block_of(batch)
         return None if number < 0 else self._blocks[number]
 

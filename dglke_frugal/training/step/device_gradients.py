@@ -33,7 +33,7 @@ class EdgeRows(NamedTuple):
 
 
 class StepSlopes(NamedTuple):
-    """What the gradients of a step start from, and its losses."""
+    """The derivatives from which the gradients of a step start, and its losses."""
 
     positive: torch.Tensor  # (B,) d loss / d score of each positive
     negative: torch.Tensor  # (B, columns) d loss / d score of each negative

@@ -133,7 +133,7 @@ class _ShapedStep:
 
     def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]],
                     computed: Optional[Event]) -> List[Repeated]:
-        """What is submitted for a step in a block, by its direction of corruption."""
+        """The work that is submitted for a step in a block, by its direction of corruption."""
         entity, relation = at.fields["counts"].split(1)
         counts = entity, relation, relation
 
@@ -164,7 +164,7 @@ class _ShapedStep:
                 update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
-            receive(others)  # what others wait for has been published
+            receive(others)  # the rows that others wait for have been published
             if side_stream:
                 side_stream.run(lambda: receive(replicas))
                 side_stream.join()

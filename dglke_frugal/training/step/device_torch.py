@@ -25,7 +25,7 @@ MATRIX_TABLES = {"relation": RELATIONS, "projection": PROJECTIONS}  # far larger
 
 
 def make_gradient_pass(config: StepConfig, device: Device) -> GradientPass:
-    """What computes the gradients of `config`: closed forms, or autograd for a custom model."""
+    """The function that computes the gradients of `config`: closed forms, or autograd for a custom model."""
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
@@ -38,7 +38,7 @@ def make_gradient_pass(config: StepConfig, device: Device) -> GradientPass:
 
 
 class _Penalties(NamedTuple):
-    """What comes of a step's penalties; without any, nothing."""
+    """The results of a step's penalties; without any, nothing."""
 
     amounts: Optional[torch.Tensor] = None  # numbers whose sum times the coefficient is the penalty
     of_matrices: Optional[torch.Tensor] = None  # those of them that the update of matrices writes

@@ -8,7 +8,7 @@ NAMES = ("positive", "negative", "regularization", "total")
 
 @dataclass(frozen=True)
 class Losses:
-    """What a step reports, as _native.StepLosses: means over its positives. total is what is differentiated; relation,
+    """The report of a step, as _native.StepLosses: means over its positives. total is differentiated; relation,
     without its weight, is that of relation prediction."""
 
     positive: float

@@ -39,13 +39,13 @@ class ReplicatedMatrices(TableMatrices):
         of_all = iter(joined)
         factors = [Factors(*(part if part is None else next(of_all) for part in entry)) for entry in entries]
         if amounts is not None:
-            amounts.zero_()  # of those that only pad there are none
+            amounts.zero_()  # padding has none
         self._of(edges.view(torch.int32)).update(factors, learning_rate, norm, coefficient, amounts)
         if amounts is not None:
             amounts /= replica.ranks
 
     def _of(self, ids: torch.Tensor) -> TableMatrices:
-        """Of edges by the rows (E,) int32 of their matrices. There is room for as many rows as edges; those that no
+        """Of edges by the rows (E,) int32 of their matrices. There is room for as many rows as edges; rows that no
         edge has, and the one for padding, stay as they are."""
         ordered, occurrence = torch.sort(ids, stable=True)
         begins = torch.ones_like(ordered)

@@ -1,4 +1,4 @@
-"""What a training run asks of a step, whatever computes it."""
+"""The interface of a training run to a step, whatever computes it."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -29,14 +29,14 @@ class Step(ABC):
         """Of the coming steps; between two steps."""
 
     def pack_ahead(self, sampler, announced: int, *tables) -> Optional[_native.BatchPacker]:
-        """What packs the full batches of `sampler` for a device where they are made; None if nothing has to be packed.
+        """A function that packs the full batches of `sampler` for a device where they are made, or None.
 
         announced: steps that are announced at a time. tables: as for run_rows.
         """
         return None
 
     def state_arrays(self) -> Dict[str, np.ndarray]:
-        """What the step itself has learned besides rows, as flat arrays that may be written to."""
+        """The step's own parameters without the rows, as flat arrays that may be written to."""
         return {}
 
     def trained_arrays(self) -> Dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a training step computes: the model, the loss, the optimizer."""
+"""The configuration of a training step: the model, the loss, the optimizer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class StepConfig:
-    """What a step computes: the model, the length of its rows in floats, the loss, the optimizer."""
+    """The configuration of a step: the model, the length of its rows in floats, the loss, the optimizer."""
 
     model: str
     entity_dim: int

@@ -15,7 +15,7 @@ EPSILONS = {"row_adagrad": 1e-10, "adagrad": 1e-10, "adam": 1e-8}  # as torch.op
 
 
 class OptimizerRule:
-    """What kernels are told of an optimizer.
+    """The numbers of an optimizer for kernels.
 
     Attributes:
         native: as _native.softmax_update_rows takes it.

@@ -36,7 +36,7 @@ def table_dims(config: TrainConfig) -> RowDims:
 def start_values(config: TrainConfig, rows: Mapping[str, int], seed: int) -> Dict[str, StartValues]:
     """Start values by table. rows: of each table.
 
-    What --init says is of vectors that are added or multiplied: the phases of RotatE are always uniform over the
+    --init is about vectors that are added or multiplied: the phases of RotatE are always uniform over the
     circle, and TransR's projections as DGL-KE has them.
     """
     model, dims = config.model, table_dims(config)

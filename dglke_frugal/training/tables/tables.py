@@ -123,7 +123,7 @@ class Tables:
             store.drain()
 
     def counters(self) -> Optional[StoreCounters]:
-        """What cache and engine have done so far, or None if rows are updated in place."""
+        """Counts of the work of cache and engine so far, or None if rows are updated in place."""
         statistics = self.entity.statistics()
         return None if statistics is None else self._counters(statistics)
 

@@ -20,7 +20,8 @@ def test_splits_cover_a_part_once(queries, rows):
     assert count * -(-queries // launch.queries) <= flash_shape.PROGRAMS
 
 
-@pytest.mark.parametrize("rows, parts", [(1, 1), (300, 1), (flash_shape.PART, 1), (flash_shape.PART + 1, 2), (2_500_604, 11)])
+@pytest.mark.parametrize("rows, parts", [(1, 1), (300, 1), (flash_shape.PART, 1), (flash_shape.PART + 1, 2),
+                                         (2_500_604, 11)])
 def test_parts_are_even_and_cover_a_table(rows, parts):
     each = part_rows(rows)
     assert (parts - 1) * each < rows <= parts * each and each <= flash_shape.PART

@@ -121,7 +121,7 @@ def test_half_precision_rows_are_those_of_plain_loops(columns, model):
 
 
 def test_half_precision_rows_are_saved_and_gone_on_with(columns, tmp_path):
-    """From a checkpoint, and from saved tables with optimizer states beside them; validated on the way."""
+    """From a checkpoint, and from saved tables with optimizer states next to them; validated on the way."""
     given = [*SHARDED, "--row_dtype", "fp16", "--cache_ratio", 0.3]
     whole, _ = columns.run(*given, "--max_step", 17)
     expected, saved = trained(whole), np.load(whole / "small_TransE_l2_entity.npy")

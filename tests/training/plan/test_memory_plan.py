@@ -133,7 +133,8 @@ def test_parts_grow_with_what_they_are_for():
     assert parts(gpu=[0, 1])["device"]["entity cache"] == 50_000 * 416 * 4
     assert parts(gpu=[0, 0])["device"]["entity cache"] == 2 * 50_000 * 416 * 4
     assert parts(gpu=[0])["device"]["relation table"] == parts(gpu=[0, 1], parallel="rows")["device"]["relation table"]
-    collective = 2 * 2 * 4 * 100 * (1 + 401)  # two regions for two ranks: an id, a mean square and a sum of each relation
+    # Two regions for two ranks: an id, a mean square and a sum of each relation.
+    collective = 2 * 2 * 4 * 100 * (1 + 401)
     for place in ("host", "device"):
         assert parts(gpu=[0, 1], parallel="rows")[place]["collective of relations"] == collective
     assert parts(gpu=[0, 1])["host"]["interpreter"] == 2 * parts(gpu=[0])["host"]["interpreter"]
@@ -239,8 +240,8 @@ def test_several_processes_on_the_cpu_have_engine_and_cache():
 
 
 def test_the_disk_is_what_is_free_and_what_checkpoints_of_the_run_give_up(tmp_path, monkeypatch):
-    """Tables of other runs beside it are not replaced, nor are the saved ones of the run before the new ones are there;
-    a file that goes meanwhile, as of a link that leads nowhere, counts nothing."""
+    """Tables of other runs in the same folder are not replaced, nor are the saved ones of the run before the new ones
+    are there; a file that goes meanwhile, as of a link that leads nowhere, counts nothing."""
     monkeypatch.setattr(available_memory.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     run = tmp_path / "ckpts" / "run"
     for name in ("other/big.npy", "run/g_entity.npy", "run/optimizer/step-1/entity_state.npy",

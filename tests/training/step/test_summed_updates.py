@@ -42,7 +42,7 @@ class Table:
         return self.weight.detach().numpy()
 
     def update(self, ids, gradients):
-        """What torch does with all rows, but for those that are not among `ids` what was before is put back."""
+        """Torch's step on all rows; rows that are not among `ids` then get their earlier values back."""
         self.weight.grad = torch.zeros_like(self.weight).index_add_(0, torch.tensor(ids), torch.tensor(gradients))
         others = np.setdiff1d(np.arange(len(self.weight)), ids)
         kept = [each for each in (self.weight.data, *self._optimizer.state[self.weight].values()) if each.dim() == 2]

@@ -48,7 +48,7 @@ def one_thread():
 
 @pytest.fixture
 def data(graphs, tmp_path):
-    """The small graph in a folder of our own: DGL-KE writes its id maps beside the data."""
+    """The small graph in a folder of our own: DGL-KE writes its id maps next to the data."""
     folder = tmp_path / "data"
     folder.mkdir()
     for name in ("train.txt", "valid.txt", "test.txt"):
