@@ -14,9 +14,9 @@ from .log.tracker import MakeTracker
 from .machines.group import several_machines
 from .processes.available_threads import check_threads, threads_of_run, torchrun_number
 from .run.full_softmax_run import FullSoftmaxRun
-from .run.resume import newest_run, with_seed_of
+from .run.resume import newest_run
 from .run.run import TrainingRun
-from .run.session import open_device, run_session, thread_count
+from .run.session import Session, open_device, thread_count
 
 
 def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
@@ -43,7 +43,6 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
             return train_machines(config, resume, trackers)
         if resume == AUTO:
             resume = newest_run(config)
-            config = config if resume is None else with_seed_of(config, resume)
         check_threads(threads_of_run(config, thread_count(config)))
         if several_ranks(config):
             from .parallel.train_ranks import train_ranks  # here, because most runs are of one process
@@ -52,7 +51,7 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
         config, _ = resolve_workers(config)
         run_class = FullSoftmaxRun if config.batch.against_all else TrainingRun
         make_run = partial(run_class, device=device or open_device(config), trackers=trackers)
-        return run_session(config, resume, make_run)
+        return Session(config, resume, make_run).carry_out()
 
 
 def several_ranks(config: TrainConfig) -> bool:

@@ -10,19 +10,19 @@ machine says at the store several times a second that it is alive, and looks whe
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import threading
 import time
 import uuid
 from datetime import timedelta
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Callable, Dict, Iterator, List, Mapping, Optional
 
 import numpy as np
 
 from ...errors import InputError, first_line, shortage
 from ..processes.available_threads import torchrun_number
+from ..processes.process_group import Group
 from .transport import GlooTransport, MachineError
 
 BEAT_SECONDS = 0.2
@@ -46,7 +46,7 @@ def found_by_all() -> Iterator[None]:
         raise FoundByAll(str(error)) from None
 
 
-class Machines:
+class Machines(Group):
     """This machine's place among all. A context manager.
 
     Attributes:
@@ -122,23 +122,11 @@ class Machines:
     # ---- messages
 
     def all_bytes(self, content: bytes) -> List[bytes]:
-        """What each machine gives, by machine. Raises MachineError."""
+        """What each machine gives, by machine, in all of them. Raises MachineError."""
         sizes = [int(size) for size in self._gather(np.array([len(content)], np.int64), [8] * self.machines)
                  .view(np.int64)]
         got = self._gather(np.frombuffer(content, np.uint8), sizes)
         return [part.tobytes() for part in np.split(got, np.cumsum(sizes)[:-1])]
-
-    def all_of(self, fact: Any) -> List[Any]:
-        """The same of values as JSON."""
-        return [json.loads(part) for part in self.all_bytes(json.dumps(fact).encode())]
-
-    def from_first(self, fact: Any = None) -> Any:
-        """What machine 0 gives, on all machines."""
-        return self.all_of(fact if self.machine == 0 else None)[0]
-
-    def barrier(self) -> None:
-        """Wait until all machines are here."""
-        self.all_bytes(b"")
 
     def _gather(self, content: np.ndarray, sizes: List[int]) -> np.ndarray:
         """content: any dtype. sizes: bytes of each machine."""

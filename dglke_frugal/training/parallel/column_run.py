@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ...store.device.shared_segment import SharedSegment
-from ...store.rows.owner_transfer_rows import OwnerTransferRows
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
 from ..plan.column_config import STEPS_AHEAD, joined_batch_size, shard_config, shard_step
@@ -117,7 +116,7 @@ class ColumnRank0Run(ColumnRun, Rank0Run):
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "columns", "exchange": way}
         gain = known_gain(self.tables.exchange.peer, not shard_config(self.config).uses_engine,
-                          isinstance(self.tables.entity.steps, OwnerTransferRows))
+                          self.tables.owner_transfer)
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 
 

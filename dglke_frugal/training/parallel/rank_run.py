@@ -6,7 +6,6 @@ Rank 0 leads: it loads, allocates, runs the engines, says what all have to agree
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -88,7 +87,7 @@ class RankRun(TrainingRun):
         self.tables.still = True
         yield
         self.tables.still = False
-        self.summary["stopped_early"] = self.group.barrier(self.summary["stopped_early"])
+        self.summary["stopped_early"] = self.group.from_first(self.summary["stopped_early"])
 
     def checkpoint(self) -> None:
         with self.pause():
@@ -109,12 +108,10 @@ class RankRun(TrainingRun):
         training = self.summary["training"]
         report = RankReport.of(self.rank, training["steps"], training["seconds"], own, self.tables.stores)
         self.tables.drain()
-        gathered = self.group.gather(json.dumps(asdict(report)).encode())
-        if gathered is not None:
-            reports = [RankReport(**json.loads(part)) for part in gathered]
+        reports = [RankReport(**part) for part in self.group.all_of(asdict(report))]
+        if self.leads:
             print("\n".join(each.line() for each in reports), flush=True)
             self.summary["ranks"] = [each.to_dict() for each in reports]
-        self.group.barrier()
         self.tables.still = True
         self.tables.close()
 
@@ -150,7 +147,8 @@ class Rank0Run(RankRun):
 
     def train(self) -> None:
         self._group = self._processes.start()
-        self._group.handshake(self._hello())
+        self._group.from_first(self._hello())
+        self._group.barrier()  # all are ready
         self._join()
         self.tables.still = False
         super().train()
@@ -250,9 +248,9 @@ class RankRanker(Ranker):
         shares = [tuple(columns) for columns in zip(*(np.array_split(column, group.ranks) for column in triples))]
         own = shares[group.rank]
         compared = super()._evaluate(own, tables).compared if len(own[0]) else _nothing()
-        parts = group.gather(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
+        parts = group.all_bytes(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
                                       for numbers in (compared[side].better, compared[side].equal)))
-        return None if parts is None else Evaluation(triples, _joined(parts), protocol)
+        return Evaluation(triples, _joined(parts), protocol) if self._run.leads else None
 
 
 def _nothing() -> Dict[str, Comparison]:

@@ -9,6 +9,7 @@ from ...models import RowDims
 from ...options import TrainConfig
 from ...store import EmbeddingStore
 from ...store.rows.flush_config import StoreAddress
+from ...store.rows.in_step_sync import exchanged_floats
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..processes.process_group import ProcessGroup
@@ -118,10 +119,7 @@ def _collective(config: TrainConfig, rows: int, rank: int, device,
     """rows: of a step. path: what rank 0 has told the others."""
     if not config.in_step_sync:
         return None
-    from ...store.rows.synchronised_rows import SynchronisedRows  # here, because it imports torch
-
-    return RankExchange(CollectiveSize(SynchronisedRows.exchanged_floats(rows)), rank, config.device.ranks, device,
-                        path)
+    return RankExchange(CollectiveSize(exchanged_floats(rows)), rank, config.device.ranks, device, path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

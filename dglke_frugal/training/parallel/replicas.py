@@ -57,7 +57,7 @@ class FactorSize:
 
 @dataclass(frozen=True)
 class CollectiveSize:
-    """Floats that devices publish in a step for rows that several of them change (store/rows/synchronised_rows.py)."""
+    """Floats that devices publish in a step for rows that several of them change (store/rows/in_step_sync.py)."""
 
     scores: int
     weights: int = 1  # nothing goes through the other regions

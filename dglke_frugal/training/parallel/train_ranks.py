@@ -23,7 +23,7 @@ from ..log.tracker import MakeTracker
 from ..plan.parallel import slow_processes
 from ..processes.launch import find_processes
 from ..processes.process_group import Worker, RankError
-from ..run.session import load, open_device, run_session, thread_count
+from ..run.session import Session, load, open_device, thread_count
 from .rank_run import DeviceFailure, WorkerRun, Rank0Run, sentence_of
 
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
@@ -47,7 +47,8 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
             print(f"--parallel {config.device.parallel}: {reasons['parallel']}", flush=True)
         run_class, _ = run_classes(config)
         device = open_device(config)
-        return run_session(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers))
+        return Session(config, resume,
+                       lambda *arguments: run_class(*arguments, processes, device, trackers)).carry_out()
     except (EngineError, RankError, DeviceFailure) as error:
         if DIVERGED in str(error):  # which is no fault of another rank, whichever found it first
             raise InputError(str(error)) from None
@@ -71,13 +72,14 @@ def follow(connection: Connection, rank: int) -> int:
     group = Worker(connection, rank)
     try:
         with shortages_as_input_errors():
-            hello = group.hello()
+            hello = group.from_first()
+            group.ranks = hello["ranks"]
             _end_with(hello["pid"])
             config = TrainConfig.from_flags(hello["flags"])
             _native.set_num_threads(thread_count(config))
             _, run_class = run_classes(config)
             with run_class(config, load(config), group, hello) as run:
-                group.ready()
+                group.barrier()
                 run.train()
                 run.finish()
         return 0

@@ -97,7 +97,7 @@ def shard_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
 
 
 def uses_owner_transfer(config: TrainConfig, entities: int) -> bool:
-    """Whether ranks carry the rows of so many entities over the bus for each other (store/rows/owner_transfer_rows.py).
+    """Whether ranks carry the rows of so many entities over the bus for each other (store/rows/row_transfer.py).
 
     What a bus takes of a large table is rows, on many machines, more than bytes. Of a small one it takes bytes, and
     rows that nobody hands on are faster (docs/gpus.md).

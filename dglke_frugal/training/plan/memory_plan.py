@@ -147,7 +147,7 @@ def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, 
     dims = table_dims(config)
     if uses_owner_transfer(config, graph.entities):
         from ...store.rows.device_rows import STEPS_ON_DEVICE
-        from ...store.rows.owner_transfer_rows import SHAPES  # with torch, which runs on the CPU do without
+        from ...store.rows.row_transfer import SHAPES  # with torch, which runs on the CPU do without
 
         records = min(graph.entities, own.batch.most_entities) * row_bytes(table_dims(own).entity)
         parts[DEVICE]["training step"] += STEPS_ON_DEVICE * (SHAPES - 1) * records

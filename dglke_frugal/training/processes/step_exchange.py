@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import threading
 import time
-from typing import TYPE_CHECKING, Any, List, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Optional, Protocol, Sequence
 
 import numpy as np
 
@@ -55,12 +54,12 @@ class StepExchange:
     def connect(self, group: ProcessGroup, wanted: str) -> None:
         """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
         own = self._device.torch_device.index if self._on_gpu else None
-        known = agree(group, {"pid": os.getpid(), "device": own,
+        known = group.all_of({"pid": os.getpid(), "device": own,
                               "handle": self.native.handle().hex() if self._on_gpu else ""})
         if self._on_gpu:
             reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
-            if all(agree(group, reaches)):
-                self.peer = all(agree(group, self._open([bytes.fromhex(other["handle"]) for other in known])))
+            if all(group.all_of(reaches)):
+                self.peer = all(group.all_of(self._open([bytes.fromhex(other["handle"]) for other in known])))
             if not self.peer:
                 self.native.connect([])
         self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
@@ -107,12 +106,6 @@ class StepExchange:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
-
-
-def agree(group: ProcessGroup, value: Any) -> List[Any]:
-    """What each rank says, in rank order, in all of them."""
-    parts = group.gather(json.dumps(value).encode())
-    return group.barrier(None if parts is None else [json.loads(part) for part in parts])
 
 
 class _Watch:

@@ -95,7 +95,7 @@ class ColumnThreads:
         self.shared = {}  # tables of rank 0, whose parts the others have
         self.stores = [self._stores(rank, flush) for rank in range(ranks)]
         if self.shared:
-            rows = [stores["entity"].steps for stores in self.stores]
+            rows = [stores["entity"].steps.transfer for stores in self.stores]
             for each, exchange in zip(rows, self.exchanges):
                 each.connect(exchange.native, [other.handle for other in rows])
 

@@ -10,7 +10,7 @@ from dglke_frugal.models import RowDims, find_model
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.rows.gathering import Gathering
 from dglke_frugal.store.rows.half_embeddings import Rounding
-from dglke_frugal.store.rows.synchronised_rows import SynchronisedRows
+from dglke_frugal.store.rows.in_step_sync import exchanged_floats
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.parallel.replicas import ENTRIES, FactorSize, ReplicaSize
 from dglke_frugal.training.step.make_step import make_step
@@ -79,7 +79,7 @@ class ThreadRanks:
                 continue
             exchanges = [None] * ranks
             if flush.get("mode") == "direct":
-                floats = SynchronisedRows.exchanged_floats(48)
+                floats = exchanged_floats(48)
                 segment = shared_segment(ranks, floats, 1, 4)
                 exchanges = [_native.Exchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]
             self.collectives = exchanges
