@@ -85,7 +85,7 @@ class ReplicaRows(RankRows):
         self._collective.fail(sentence)
 
 
-class PortRows(RankRows):
+class ClientRows(RankRows):
     """The rows of one rank of an engine."""
 
     def _make_steps(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device,
@@ -120,7 +120,7 @@ class PortRows(RankRows):
         self._client.fail(sentence)
 
 
-class EngineTable(PortRows):
+class EngineTable(ClientRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
@@ -155,7 +155,7 @@ class EngineTable(PortRows):
         self._engine.close()
 
 
-class RemoteTable(PortRows):
+class RemoteTable(ClientRows):
     """The rows of another rank than 0, in a process of its own."""
 
     def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,

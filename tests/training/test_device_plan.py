@@ -11,7 +11,8 @@ from dglke_frugal.options import TrainConfig
 from dglke_frugal.store.rows.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
 from dglke_frugal.store.rows.row_transfer import SHAPES
 from dglke_frugal.training.plan import memory_plan
-from dglke_frugal.training.plan.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
+from dglke_frugal.training.plan.memory_plan import GraphSize, device_bytes_needed
+from dglke_frugal.training.plan.step_bytes import entity_row_bytes
 from dglke_frugal.store.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
 from dglke_frugal.training.train import train

@@ -1,5 +1,5 @@
-"""Rows of one rank behind a device's cache and the P2F engine: hot ones in device memory, the rest in host memory, where
-flush threads bring new values from staging.
+"""Rows of one rank behind a device's cache and the P2F engine: hot ones in device memory, the rest in host memory, to
+which flush threads bring new values from staging.
 
 The host runs ahead of the device: it takes the plan of a step, waits for its gate, enqueues the step and goes on. What
 the device has done shows in two counters that its own work advances (csrc/engine/engine_client.h).
@@ -18,7 +18,7 @@ import torch
 from ... import _native
 from ..device.device import Device, Event, Watch
 from ..device.plan_kernels import WRITE_BACK, as_bytes
-from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
+from .device_rows import NO_OCCURRENCES, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import FlushConfig
 from .half_embeddings import Rounding
 

@@ -24,7 +24,7 @@ from ...store.rows.half_embeddings import Rounding, embeddings_of, stored_embedd
 from ..plan.column_config import Columns, uses_owner_transfer, columns_of, shard_config
 from ..processes.process_group import ProcessGroup
 from ..processes.step_exchange import StepExchange
-from ..tables.start_values import start_values, table_dims
+from ..tables.start_values import start_values
 from ..tables.tables import entity_flushing, entity_rounding
 from .rank_tables import RankTables
 
@@ -184,7 +184,7 @@ def _with_entities(config: TrainConfig, slices: Dict[str, List[_native.HostTable
     relation = slices["relation"][0]
     stores = {"entity": entity, "relation": EmbeddingStore(relation.rows, relation.dim, config.loss.lr, table=relation,
                                                            device=device)}
-    return ColumnTables(table_dims(shard_config(config, rank)), stores, slices, _columns(config))
+    return ColumnTables(shard_config(config, rank).model.dims, stores, slices, _columns(config))
 
 
 def _rounding(config: TrainConfig, rank: int) -> Optional[Rounding]:
@@ -192,7 +192,7 @@ def _rounding(config: TrainConfig, rank: int) -> Optional[Rounding]:
 
 
 def _columns(config: TrainConfig) -> Dict[str, Columns]:
-    dims = table_dims(config)
+    dims = config.model.dims
     return columns_of(config, {"entity": dims.entity, "relation": dims.relation})
 
 

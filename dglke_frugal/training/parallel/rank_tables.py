@@ -13,9 +13,10 @@ from ...store.rows.in_step_sync import exchanged_floats
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..processes.process_group import ProcessGroup
-from ..tables.start_values import start_values, table_dims
+from ..processes.step_exchange import ExchangeFloats
+from ..tables.start_values import start_values
 from ..tables.tables import Tables, entity_rounding, rank_flushing
-from .replicas import CollectiveSize, RankExchange, ReplicatedTable
+from .replicas import RankExchange, ReplicatedTable
 
 
 class RankTables(Tables):
@@ -86,7 +87,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
 
     device: the store.device.Device of rank 0, if the ranks compute on devices.
     """
-    dims = table_dims(config)
+    dims = config.model.dims
     flushing = rank_flushing(config, graph.n_entities, dims.entity)
     collective = _collective(config, flushing.max_rows_per_step, 0, device)
     relations = config.model.relation_rows(graph.n_relations)
@@ -103,7 +104,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
 def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[str, dict], rank: int,
                   device=None) -> RowTables:
     """The tables of rank 0, for another rank and its device. Raises RuntimeError if rank 0 has ended."""
-    dims = table_dims(config)
+    dims = config.model.dims
     address = StoreAddress.from_json(addresses["entity"])
     collective = _collective(config, address.flushing.max_rows_per_step, rank, device, addresses["collective"])
     entity = EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=entity_rounding(config),
@@ -119,7 +120,7 @@ def _collective(config: TrainConfig, rows: int, rank: int, device,
     """rows: of a step. path: what rank 0 has told the others."""
     if not config.in_step_sync:
         return None
-    return RankExchange(CollectiveSize(exchanged_floats(rows)), rank, config.device.ranks, device, path)
+    return RankExchange(ExchangeFloats(exchanged_floats(rows)), rank, config.device.ranks, device, path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

@@ -6,7 +6,8 @@ import os
 import select
 import threading
 import time
-from typing import TYPE_CHECKING, Optional, Protocol, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional, Sequence
 
 import numpy as np
 
@@ -19,17 +20,18 @@ if TYPE_CHECKING:
 SAY_SECONDS = 1.0  # from where a rank fails to where it says why
 
 
-class ExchangeFloats(Protocol):
-    """Floats of the regions of an exchange (csrc/comm/host_exchange.h)."""
+@dataclass(frozen=True)
+class ExchangeFloats:
+    """Floats of the regions of an exchange (csrc/comm/host_exchange.h). Without weights and squares nothing goes through
+    those regions."""
 
     scores: int
-    weights: int
-    squares: int
+    weights: int = 1
+    squares: int = 4
 
-
-def segment_bytes(floats: ExchangeFloats, ranks: int) -> int:
-    """Of the memory that ranks share for an exchange."""
-    return _native.exchange_bytes(ranks, floats.scores, floats.weights, floats.squares)
+    def segment_bytes(self, ranks: int) -> int:
+        """Of the memory that so many ranks share for it."""
+        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
 
 
 class StepExchange:

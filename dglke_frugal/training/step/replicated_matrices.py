@@ -55,4 +55,5 @@ class ReplicatedMatrices(TableMatrices):
         offset = torch.searchsorted(number, torch.arange(len(ids) + 1, device=ids.device), out_int32=True)
         offset = torch.minimum(offset, (ids < self._replica.scratch).sum(dtype=torch.int32))
         slot = torch.empty_like(number).scatter_(0, occurrence, number)
-        return TableMatrices(self._replica.resident, rows, self.shape, offset, occurrence.int(), slot.int(), self._stream)
+        return TableMatrices(self._replica.resident, rows, self.shape, offset, occurrence.int(), slot.int(),
+                             self._stream)

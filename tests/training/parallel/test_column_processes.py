@@ -163,7 +163,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_: None))
     run = SimpleNamespace(
         config=TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 12, "gpu": [0, 1], "matmul": "tf32"}),
-        rank=0, device=None, group=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
+        rank=0, device=None, group=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_floats=lambda: None)
     column_run.ColumnRun._connect(run, None)
     assert given["matmul"] == "tf32"
 
