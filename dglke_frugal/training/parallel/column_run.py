@@ -98,11 +98,6 @@ class ColumnRun(RankRun):
         own = shard_step(step_config(self.config), self.config.device.ranks)
         return exchange_floats(own, self.sampler, self.graph.n_entities, self._relation_rows)
 
-    def _end_training(self) -> None:
-        super()._end_training()
-        self.tables.exchange.close()
-
-
 class ColumnRank0Run(ColumnRun, Rank0Run):
     """Rank 0."""
 

@@ -22,6 +22,7 @@ from ...options import TrainConfig
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
 from ..log.tracker import MakeTracker, Trackers
 from ..processes.process_group import Worker, Rank0, ProcessGroup, RankError
+from ..processes.process_watch import ProcessWatch
 from ..run.interrupt import Interrupt
 from ..run.ranker import Ranker
 from ..run.run import TrainingRun
@@ -65,16 +66,30 @@ class RankRun(TrainingRun):
         super().__exit__(kind, error, trace)
 
     def _make_interrupt(self) -> Interrupt:
-        return AgreedInterrupt(self)
+        return super()._make_interrupt() if self.leads else Interrupt(None, self._stop_signal)
+
+    def _stop_signal(self, own):
+        stops = self.group.stops_after(self.steps_done, own, self.ahead, self.config.run.max_step)
+        return self.group.stop_signal if stops else None
 
     def _give_up(self, error: RuntimeError) -> None:
         if isinstance(error, (EngineError, RankError)):  # of another rank, which has said so
             raise error
         raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {first_line(error)}") from error
 
+    def train(self) -> None:
+        self._join()
+        others = {rank: process for rank, process in enumerate(self.group.all_of(os.getpid())) if rank != self.rank}
+        self._watch = ProcessWatch(others, self._rank_has_ended)
+        super().train()
+
     def _join(self) -> None:
         """What all ranks do together once they are there."""
         self.tables.connect(self.group, self.config.device.peer)
+
+    def _rank_has_ended(self, rank: int, process: int) -> None:
+        """Or a device would wait for it for ever."""
+        self.tables.fail(f"Rank {rank} (process {process}) has ended.")
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -112,6 +127,8 @@ class RankRun(TrainingRun):
         if self.leads:
             print("\n".join(each.line() for each in reports), flush=True)
             self.summary["ranks"] = [each.to_dict() for each in reports]
+        self._watch.close()
+        self.group.barrier()  # from here on a rank may end
         self.tables.still = True
         self.tables.close()
 
@@ -149,7 +166,6 @@ class Rank0Run(RankRun):
         self._group = self._processes.start()
         self._group.from_first(self._hello())
         self._group.barrier()  # all are ready
-        self._join()
         self.tables.still = False
         super().train()
 
@@ -192,10 +208,6 @@ class WorkerRun(RankRun):
     def _log_batch_size(self) -> None:
         pass
 
-    def train(self) -> None:
-        self._join()
-        super().train()
-
     def _stop(self, interrupt) -> None:
         raise SystemExit(interrupt.exit_code)
 
@@ -203,27 +215,6 @@ class WorkerRun(RankRun):
         self._end_training()
         if self.config.evaluation.test:
             self.ranker.rank("Test", self.graph.test, self.tables)
-
-
-class AgreedInterrupt(Interrupt):
-    """A signal to any rank, to which all ranks react after the same step. Ask once after each step."""
-
-    def __init__(self, run: RankRun):
-        super().__init__()
-        self._run = run
-
-    def __bool__(self) -> bool:
-        run = self._run
-        return run.group.stops_after(run.steps_done, self.signal, run.ahead, run.config.run.max_step)
-
-    @property
-    def exit_code(self) -> int:
-        agreed = self._run.group.stop_signal
-        return 128 + agreed if agreed else 0
-
-    def _announce(self) -> None:
-        if self._run.leads:  # for all
-            super()._announce()
 
 
 class RankRanker(Ranker):

@@ -69,11 +69,6 @@ class RowTables(RankTables):
         for exchange in self._exchanges:
             exchange.fail(sentence)
 
-    def close(self) -> None:
-        super().close()
-        for exchange in self._exchanges:
-            exchange.close()
-
     def addresses(self) -> Dict[str, dict]:
         """Where other ranks find each table, as JSON."""
         replicated = {name: table.address for name, table in self._replicated.items()}

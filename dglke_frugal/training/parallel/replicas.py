@@ -49,10 +49,6 @@ class RankExchange:
         """Let nobody wait any more."""
         self._exchange.fail(sentence)
 
-    def close(self) -> None:
-        """After all ranks have done their last step."""
-        self._exchange.close()
-
 
 class ReplicatedTable:
     """One rank's replica.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
-import threading
 import time
 import traceback
 from dataclasses import replace
@@ -23,6 +21,7 @@ from ..log.tracker import MakeTracker
 from ..plan.parallel import slow_processes
 from ..processes.launch import find_processes
 from ..processes.process_group import Worker, RankError
+from ..processes.process_watch import ProcessWatch
 from ..run.session import Session, load, open_device, thread_count
 from .rank_run import DeviceFailure, WorkerRun, Rank0Run, sentence_of
 
@@ -74,7 +73,7 @@ def follow(connection: Connection, rank: int) -> int:
         with shortages_as_input_errors():
             hello = group.from_first()
             group.ranks = hello["ranks"]
-            _end_with(hello["pid"])
+            ProcessWatch({0: hello["pid"]}, _end_soon)
             config = TrainConfig.from_flags(hello["flags"])
             _native.set_num_threads(thread_count(config))
             _, run_class = run_classes(config)
@@ -96,13 +95,7 @@ def follow(connection: Connection, rank: int) -> int:
         return 2 if isinstance(error, InputError) else 1
 
 
-def _end_with(parent: int) -> None:
-    """End this process soon after rank 0's, whatever it is doing then."""
-    process = os.pidfd_open(parent)
-
-    def watch():
-        select.select([process], [], [])
-        time.sleep(ORPHAN_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+def _end_soon(*_) -> None:
+    """End this process after rank 0's, whatever it is doing then."""
+    time.sleep(ORPHAN_SECONDS)
+    os._exit(1)

@@ -1,10 +1,7 @@
-"""A rank's side of the exchange inside a step (csrc/comm), and what ends it when another rank does."""
+"""A rank's side of the exchange inside a step (csrc/comm)."""
 
 from __future__ import annotations
 
-import os
-import select
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional, Sequence
@@ -46,7 +43,6 @@ class StepExchange:
         self.native = _native.Exchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
                                        size.scores, size.weights, size.squares)
         self.peer = False
-        self._watch: Optional[_Watch] = None
 
     @property
     def reaches(self) -> bool:
@@ -56,16 +52,13 @@ class StepExchange:
     def connect(self, group: ProcessGroup, wanted: str) -> None:
         """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
         own = self._device.torch_device.index if self._on_gpu else None
-        known = group.all_of({"pid": os.getpid(), "device": own,
-                              "handle": self.native.handle().hex() if self._on_gpu else ""})
+        known = group.all_of({"device": own, "handle": self.native.handle().hex() if self._on_gpu else ""})
         if self._on_gpu:
             reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
             if all(group.all_of(reaches)):
                 self.peer = all(group.all_of(self._open([bytes.fromhex(other["handle"]) for other in known])))
             if not self.peer:
                 self.native.connect([])
-        self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
-                                    if rank != self.rank and other["pid"] != os.getpid()})
 
     def _open(self, handles: Sequence[bytes]) -> bool:
         try:
@@ -102,34 +95,3 @@ class StepExchange:
     def fail(self, sentence: str) -> None:
         """Let nobody wait any more; all ranks stop with the first such sentence."""
         self.native.fail(sentence)
-
-    def close(self) -> None:
-        """After all ranks have done their last step: others may end now."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
-
-class _Watch:
-    """Fails the exchange when the process of another rank ends: the devices of the others would wait for ever."""
-
-    def __init__(self, exchange: StepExchange, processes):
-        """processes: ids by rank."""
-        self._exchange = exchange
-        self._files = {os.pidfd_open(pid): (rank, pid) for rank, pid in processes.items()}
-        self._stopped, self._stop = os.pipe()
-        self._thread = threading.Thread(target=self._run, name="rank-watch", daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        ended, _, _ = select.select([*self._files, self._stopped], [], [])
-        for file in ended:
-            if file in self._files:
-                rank, pid = self._files[file]
-                self._exchange.fail(f"Rank {rank} (process {pid}) has ended.")
-
-    def close(self):
-        os.close(self._stop)
-        self._thread.join()
-        for file in (*self._files, self._stopped):
-            os.close(file)
