@@ -56,4 +56,4 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
 
 def several_ranks(config: TrainConfig) -> bool:
     """Whether this process is to be one of several that train together."""
-    return config.device.ranks > 1 or torchrun_number("WORLD_SIZE", default=1) > 1
+    return config.device.ranks > 1 or torchrun_number("WORLD_SIZE", 1) > 1
