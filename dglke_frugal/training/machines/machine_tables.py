@@ -13,9 +13,8 @@ from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows
 from ...store.rows.half_embeddings import stochastic_rounded_rows
 from ..batches.sampler import Batches, Sampler
-from ..parallel.replicas import ENTRIES
 from ..tables.start_values import start_values
-from ..tables.tables import Tables, entity_rounding
+from ..tables.tables import ENTRIES, Tables, entity_rounding
 from .boundary import Boundaries
 from .table_files import EMBEDDINGS, OwnedRows, TableFiles
 from .transport import Transport

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Optional
 
 from ... import _native
-from ...store.device.shared_segment import SharedSegment
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
 from ..plan.column_config import STEPS_AHEAD, joined_batch_size, shard_config, shard_step
@@ -80,15 +80,17 @@ class ColumnRun(RankRun):
     def _own_arrays(self):
         return {}  # custom models have no columns
 
-    def _connect(self, segment) -> None:
-        """Collective: the other ranks are there."""
-        config, ranks = self.config, self.config.device.ranks
-        own = shard_step(step_config(config), ranks)
-        exchange = StepExchange(segment, self._exchange_floats(), self.rank, ranks, self.device)
-        self.tables.exchange = exchange
+    def _open_exchange(self, path: Optional[str] = None) -> None:
+        """path: what rank 0 has told the others."""
+        floats, ranks = self._exchange_floats(), self.config.device.ranks
+        self.tables.exchange = StepExchange(floats, self.rank, ranks, self.device, path)
+
+    def _join(self) -> None:
+        config, exchange = self.config, self.tables.exchange
         exchange.connect(self.group, config.device.peer)
         self.tables.connect(self.group)
-        self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
+        self.step = make_step(shard_step(step_config(config), config.device.ranks), device=self.device,
+                              matmul=config.device.matmul, exchange=exchange)
 
     @property
     def _relation_rows(self) -> int:
@@ -97,6 +99,7 @@ class ColumnRun(RankRun):
     def _exchange_floats(self) -> ExchangeFloats:
         own = shard_step(step_config(self.config), self.config.device.ranks)
         return exchange_floats(own, self.sampler, self.graph.n_entities, self._relation_rows)
+
 
 class ColumnRank0Run(ColumnRun, Rank0Run):
     """Rank 0."""
@@ -113,12 +116,11 @@ class ColumnRank0Run(ColumnRun, Rank0Run):
         print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
 
     def _hello(self):
-        self._segment = SharedSegment(self._exchange_floats().segment_bytes(self.config.device.ranks))
-        return {**super()._hello(), "segment": self._segment.path, "batches": self.ring.path}
+        self._open_exchange()
+        return {**super()._hello(), "exchange": self.tables.exchange.path, "batches": self.ring.path}
 
     def _join(self) -> None:
-        self._connect(self._segment.array)
-        self._segment.close()
+        super()._join()
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "columns", "exchange": way}
         gain = known_gain(self.tables.exchange.peer, not shard_config(self.config).uses_engine,
@@ -136,7 +138,8 @@ class ColumnWorkerRun(ColumnRun, WorkerRun):
         return BatchRing(self._hello["batches"])
 
     def _join(self) -> None:
-        self._connect(SharedSegment.attach(self._hello["segment"]))
+        self._open_exchange(self._hello["exchange"])
+        super()._join()
 
 
 class ColumnRanker(RankRanker):

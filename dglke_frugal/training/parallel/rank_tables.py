@@ -13,10 +13,10 @@ from ...store.rows.in_step_sync import exchanged_floats
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..processes.process_group import ProcessGroup
-from ..processes.step_exchange import ExchangeFloats
+from ..processes.step_exchange import ExchangeFloats, StepExchange
 from ..tables.start_values import start_values
 from ..tables.tables import Tables, entity_rounding, rank_flushing
-from .replicas import RankExchange, ReplicatedTable
+from .replicas import ReplicatedTable
 
 
 class RankTables(Tables):
@@ -52,7 +52,7 @@ class RowTables(RankTables):
     whole."""
 
     def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
-                 collective: Optional[RankExchange] = None):
+                 collective: Optional[StepExchange] = None):
         """replicated: relations and, for TransR, projections. collective: of devices that synchronise in each step, for
         entities."""
         super().__init__(dims, entity, *(table.store for table in replicated.values()))
@@ -111,11 +111,11 @@ def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[st
 
 
 def _collective(config: TrainConfig, rows: int, rank: int, device,
-                path: Optional[str] = None) -> Optional[RankExchange]:
+                path: Optional[str] = None) -> Optional[StepExchange]:
     """rows: of a step. path: what rank 0 has told the others."""
     if not config.in_step_sync:
         return None
-    return RankExchange(ExchangeFloats(exchanged_floats(rows)), rank, config.device.ranks, device, path)
+    return StepExchange(ExchangeFloats(exchanged_floats(rows)), rank, config.device.ranks, device, path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

@@ -13,7 +13,8 @@ from ...models import RowDims, TorchModel, find_model
 from ...options import TrainConfig, state_floats
 from ...store.row_bytes import FLOAT, row_bytes
 from ..checkpoint.run_folder import CHECKPOINTS
-from ..tables.tables import entity_flushing, rank_flushing
+from ..processes.step_exchange import ExchangeFloats
+from ..tables.tables import ENTRIES, entity_flushing, rank_flushing
 from .column_config import uses_owner_transfer, shard_config
 from .step_bytes import (device_step_bytes, entity_row_bytes, factor_floats, full_softmax_bytes, host_step_bytes,
                          kernel_step_bytes)
@@ -105,13 +106,13 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
     ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
     matrices = model.matrices if config.device.gpu[0] >= 0 else None
     collective = gradients = 0
-    for name, dim, entries in (("relation", dims.relation, 1), ("projection", dims.projection, 2)):
+    for name, entries in ENTRIES.items():
+        dim = getattr(dims, name)
         if not dim:
             continue
-        if name == matrices:
-            collective += ranks * FLOAT * factor_floats(model, dims, config.batch.positives)
-        else:
-            collective += ranks * 2 * FLOAT * min(graph.relations, edges) * (1 + entries * (dim + 1))
+        floats = (ExchangeFloats(factor_floats(model, dims, config.batch.positives)) if name == matrices else
+                  ExchangeFloats.of_sums(min(graph.relations, edges), dim, entries))
+        collective += floats.segment_bytes(ranks)
         gradients += entries * edges * row_bytes(dim)
     return collective, gradients
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Optional, Sequence
 import numpy as np
 
 from ... import _native
+from ...store.device.shared_segment import SharedSegment
 from .process_group import ProcessGroup, RankError
 
 if TYPE_CHECKING:
@@ -19,12 +20,18 @@ SAY_SECONDS = 1.0  # from where a rank fails to where it says why
 
 @dataclass(frozen=True)
 class ExchangeFloats:
-    """Floats of the regions of an exchange (csrc/comm/host_exchange.h). Without weights and squares nothing goes through
-    those regions."""
+    """Floats of the regions of an exchange (csrc/comm/host_exchange.h). Without weights and squares nothing goes
+    through those regions."""
 
     scores: int
     weights: int = 1
     squares: int = 4
+
+    @classmethod
+    def of_sums(cls, rows: int, dim: int, entries: int) -> ExchangeFloats:
+        """For the sums of gradients of so many rows of a step, at most, in so many entries."""
+        floats = _native.Replica.floats(rows, dim, entries)
+        return cls(floats, squares=floats)  # the two regions take turns
 
     def segment_bytes(self, ranks: int) -> int:
         """Of the memory that so many ranks share for it."""
@@ -32,15 +39,23 @@ class ExchangeFloats:
 
 
 class StepExchange:
-    """Made in each rank, then connected in all of them; `native` is what kernels take.
+    """Made in each rank, in memory that rank 0 makes and the others find, then connected in all of them.
 
-    peer: whether devices reach each other's memory.
+    Attributes:
+        native: what kernels take.
+        path: where the other ranks find the memory.
+        peer: whether devices reach each other's memory.
     """
 
-    def __init__(self, segment: np.ndarray, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device]):
+    def __init__(self, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device],
+                 path: Optional[str] = None):
+        """path: what rank 0 has told the others."""
         self.rank, self.ranks, self._device = rank, ranks, device
+        self._segment = None if path else SharedSegment(size.segment_bytes(ranks))
+        memory = SharedSegment.attach(path) if path else self._segment.array
+        self.path = path or self._segment.path
         self._on_gpu = device is not None and device.torch_device.type == "cuda"
-        self.native = _native.Exchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
+        self.native = _native.Exchange(device.share(memory) if self._on_gpu else memory, rank, ranks,
                                        size.scores, size.weights, size.squares)
         self.peer = False
 
@@ -59,6 +74,8 @@ class StepExchange:
                 self.peer = all(group.all_of(self._open([bytes.fromhex(other["handle"]) for other in known])))
             if not self.peer:
                 self.native.connect([])
+        if self._segment is not None:
+            self._segment.close()
 
     def _open(self, handles: Sequence[bytes]) -> bool:
         try:

@@ -20,8 +20,8 @@ class Interrupt:
                 ...
 
     what_follows: what the first signal is answered with, None for nothing. agree: of a loop that several processes run
-    alike, makes of the signal that this one has had, or None, the one that all of them react to. signal: which one came,
-    or None. Handlers belong to the main thread; entered in another thread, nothing is caught.
+    alike, makes of the signal that this one has had, or None, the one that all of them react to. signal: which one
+    came, or None. Handlers belong to the main thread; entered in another thread, nothing is caught.
     """
 
     def __init__(self, what_follows: Optional[str] = "stopping after this step",

@@ -18,6 +18,7 @@ from ..log.counters import StoreCounters
 from .start_values import STREAMS, start_values
 
 
+ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/step/announce.h
 RANK_STAGING_BYTES = 64 << 20  # of updates on their way to the host; more than a step needs only speeds things up
 
 

@@ -43,7 +43,8 @@ def on_all(groups, call):
 def test_all_ranks_hear_what_each_says(groups):
     parts = [b"", b"\n{", bytes(1 << 20)]  # nothing, what looks like the end of a header, more than a socket holds
     assert on_all(groups, lambda group: group.all_bytes(parts[group.rank])) == [parts] * 3
-    assert on_all(groups, lambda group: group.all_of({"rank": group.rank})) == [[{"rank": rank} for rank in range(3)]] * 3
+    facts = [{"rank": rank} for rank in range(3)]
+    assert on_all(groups, lambda group: group.all_of(facts[group.rank])) == [facts] * 3
     assert on_all(groups, lambda group: group.from_first(group.rank + 7)) == [7] * 3
     assert on_all(groups, lambda group: group.barrier()) == [None] * 3
 

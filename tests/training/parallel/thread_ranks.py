@@ -12,11 +12,11 @@ from dglke_frugal.store.rows.gathering import Gathering
 from dglke_frugal.store.rows.half_embeddings import Rounding
 from dglke_frugal.store.rows.in_step_sync import exchanged_floats
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.parallel.replicas import ENTRIES, replica_floats
 from dglke_frugal.training.plan.step_bytes import factor_floats
 from dglke_frugal.training.processes.step_exchange import ExchangeFloats
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
+from dglke_frugal.training.tables.tables import ENTRIES
 
 ENTITIES, RELATIONS, STEPS, BATCH = 90, 7, 24, 16
 NOISE = (2**35 + 11, 3)  # seed and table
@@ -102,7 +102,7 @@ class ThreadRanks:
     def _replicate(self, name, values):
         rows, dim = values.shape
         most, entries = min(rows, BATCH), ENTRIES[name]
-        size = replica_floats(most, dim, entries)
+        size = ExchangeFloats.of_sums(most, dim, entries)
         model = find_model(self.config.model)
         factors = self.devices[0] is not None and model.matrices == name
         if factors:

@@ -136,7 +136,8 @@ def test_parts_grow_with_what_they_are_for():
     assert parts(gpu=[0])["device"]["relation table"] == parts(gpu=[0, 1], parallel="rows")["device"]["relation table"]
     collective = 2 * 2 * 4 * 100 * (1 + 401)  # two regions for two ranks: an id, a mean square and a sum of each relation
     for place in ("host", "device"):
-        assert parts(gpu=[0, 1], parallel="rows")[place]["collective of relations"] == collective
+        planned = parts(gpu=[0, 1], parallel="rows")[place]["collective of relations"]
+        assert collective <= planned < collective + (64 << 10)  # with what ranks wait by
     assert parts(gpu=[0, 1])["host"]["interpreter"] == 2 * parts(gpu=[0])["host"]["interpreter"]
     assert parts(test=True)["host"]["evaluation"] > 36 * 8 * 10**6
     assert parts(model_name="TransR", hidden_dim=100)["host"]["projection table"] == 100 * 4 * 10016
