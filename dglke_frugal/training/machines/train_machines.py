@@ -109,7 +109,8 @@ def check_machines(config: TrainConfig) -> None:
 
 
 class MachineSession(Session):
-    """One machine's part: all have the same graph, see the same folder, and hear from machine 0 what it alone knows."""
+    """One machine's part. All machines check that they have the same graph and see the same folder; machine 0 decides
+    for all of them."""
 
     alike = staticmethod(found_by_all)
 
@@ -145,7 +146,7 @@ class MachineSession(Session):
 
 
 def _of_one(config: TrainConfig) -> TrainConfig:
-    """What one machine makes of its own cores and memory."""
+    """The configuration of a run of one machine alone, by which threads and memory of each are chosen."""
     return replace(config, device=replace(config.device, num_proc=1, partition=None, negatives=None))
 
 

@@ -31,12 +31,12 @@ from .run import TrainingRun
 
 
 class Session:
-    """A run from its flags to its files, as this process sees it. Its methods are what several machines do otherwise,
-    since they have to agree (machines/train_machines.py).
+    """A run from its flags to its files, as this process sees it. Several machines have to agree, and override what
+    one process decides for itself (machines/train_machines.py).
 
     Attributes:
         leads: whether this process prints, and writes the run's files.
-        alike: a context; all processes of the run raise an InputError in it, or none does.
+        alike: a context in which all processes of the run raise an InputError, or none does.
     """
 
     leads = True
@@ -47,11 +47,11 @@ class Session:
         self._config, self._resume, self._make_run = config, resume, make_run
 
     def of_first(self, value: Callable[[], Any]) -> Any:
-        """The value (of JSON), which the process that leads makes, for all of them."""
+        """The value, of JSON, that the process which leads makes; all processes get it."""
         return value()
 
     def own_config(self, config: TrainConfig) -> TrainConfig:
-        """What of the configuration counts for this process's threads."""
+        """The configuration by which this process chooses its number of threads."""
         return config
 
     def check_graph(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
@@ -69,7 +69,7 @@ class Session:
         """The run's folder is there. Raise InputError if a process of the run does not see it."""
 
     def network_lines(self, config: TrainConfig, graph: KnowledgeGraph, threads: int) -> List[str]:
-        """What is said of the way between the processes of the run."""
+        """Lines of the log on the network between the processes of the run."""
         return []
 
     def carry_out(self) -> Path:
