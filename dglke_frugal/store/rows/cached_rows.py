@@ -24,10 +24,10 @@ from .row_transfer import OwnerTransfer, RowTransfer
 
 
 class CachedRows(FlushedRows):
-    """As FlushedRows, but no flush thread is needed, and no gate stands before reads that follow stores.
+    """As FlushedRows, but there is no flush thread, and no gate stands before reads that follow stores.
 
     Attributes:
-        transfer: by what rows cross the bus.
+        transfer: how rows cross the bus.
     """
 
     _slots_behind_cache = STEPS_ON_DEVICE

@@ -1,4 +1,5 @@
-"""By what CachedRows cross the bus: each device moves its own rows, or one rank, the row's owner, moves it for all.
+"""How CachedRows cross the bus: each device moves its own rows, or a row's owner, which is one of the ranks, moves it
+for all of them.
 
 With owners all ranks use the same rows in the same steps, each with a plan of the same slots, and each trains some
 columns. A row's owner reads all columns from the host, stores them into the records of the ranks that train them, and

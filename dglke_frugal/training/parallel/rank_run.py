@@ -9,22 +9,21 @@ import contextlib
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
 from ..._native import EngineError
 from ...data import KnowledgeGraph
 from ...errors import first_line, shortage
-from ...evaluation import SIDES, Evaluation
-from ...evaluation.ranking import Comparison
+from ...evaluation import Evaluation
 from ...options import TrainConfig
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
 from ..log.tracker import MakeTracker, Trackers
 from ..processes.process_group import Worker, Rank0, ProcessGroup, RankError
 from ..processes.process_watch import ProcessWatch
 from ..run.interrupt import Interrupt
-from ..run.ranker import Ranker
+from ..run.ranker import Ranker, comparisons, counts_of_all
 from ..run.run import TrainingRun
 from ..run.session import open_device
 from .rank_report import RankReport
@@ -238,23 +237,8 @@ class RankRanker(Ranker):
             return super()._evaluate(triples, tables) if self._run.leads else None
         shares = [tuple(columns) for columns in zip(*(np.array_split(column, group.ranks) for column in triples))]
         own = shares[group.rank]
-        compared = super()._evaluate(own, tables).compared if len(own[0]) else _nothing()
-        parts = group.all_bytes(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
-                                      for numbers in (compared[side].better, compared[side].equal)))
-        return Evaluation(triples, _joined(parts), protocol) if self._run.leads else None
-
-
-def _nothing() -> Dict[str, Comparison]:
-    none = np.empty(0, np.int64)
-    return {side: Comparison(none, none, 0) for side in SIDES}
-
-
-def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
-    """Comparisons of all triples from the shares of the ranks, in rank order."""
-    numbers = [np.frombuffer(part, np.int64).reshape(len(SIDES), 2, -1) for part in parts]
-    return {
-        side: Comparison(*np.concatenate([share[i] for share in numbers], axis=1), 0) for i, side in enumerate(SIDES)
-    }
+        counts = counts_of_all(group, super()._evaluate(own, tables).compared if len(own[0]) else None)
+        return Evaluation(triples, comparisons(np.concatenate(counts, axis=2)), protocol) if self._run.leads else None
 
 
 def sentence_of(rank: int, error: BaseException) -> str:

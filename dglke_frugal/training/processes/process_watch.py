@@ -1,4 +1,4 @@
-"""Hears at once when another process of the machine ends."""
+"""A rank hears at once when the process of another rank ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ProcessWatch:
     """A thread that waits for the ends of processes."""
 
     def __init__(self, processes: Mapping[int, int], ended: Callable[[int, int], None]):
-        """processes: ids by rank. ended(rank, id): called in the thread, once, when the first of them have ended."""
+        """processes: ids by rank. ended(rank, id): called in the thread for each process that ends first."""
         self._ended = ended
         self._files = {os.pidfd_open(process): (rank, process) for rank, process in processes.items()}
         self._stopped, self._stop = os.pipe()
