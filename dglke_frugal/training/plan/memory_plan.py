@@ -11,6 +11,7 @@ from ...errors import InputError
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...models import RowDims, TorchModel, find_model
 from ...options import TrainConfig, state_floats
+from ...store.cache_policy import POLICIES
 from ...store.row_bytes import FLOAT, row_bytes
 from ..checkpoint.run_folder import CHECKPOINTS
 from ..processes.step_exchange import ExchangeFloats
@@ -28,7 +29,7 @@ PER_PROCESS = {"training step", "batches ahead", "cache index", "entity cache", 
                "interpreter", "known triples", "entities in float32"}
 ID_BYTES = 8  # of a candidate
 FLUSH_RECORDS_BYTES = 3 << 20  # of updates that have not landed
-SCORED_SLOT_BYTES = 5  # of a slot of a policy by scores
+SLOT_BYTES = 8  # that a rank knows of a slot of its cache
 HOST, DEVICE, DISK = "host", "device", "disk"
 SMALL_FILES_BYTES = 256 << 10  # flags, result and manifests, with the blocks of a file system that they take
 LOG_LINE_BYTES = 512  # of metrics.jsonl
@@ -198,8 +199,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         slots = flushing.slots
         host["flush engine"] = FLUSH_RECORDS_BYTES + _native.engine_bytes(
             flushing, graph.entities, dims.entity, state_floats(optimizer, dims.entity), config.model.row_dtype, on_gpu)
-        # What a rank knows of each slot; and what csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h hold.
-        host["cache index"] = 8 * slots + (graph.entities // 6 if flushing.policy == "static" else SCORED_SLOT_BYTES * slots)
+        host["cache index"] = SLOT_BYTES * slots + POLICIES[flushing.policy].index_bytes(slots, graph.entities)
         (device if on_gpu else host)["entity cache"] = slots * row
     if on_gpu:
         device.update({name: size for name, size in table_bytes.items()
