@@ -42,9 +42,11 @@ class Session:
     leads = True
     alike = contextlib.nullcontext
 
-    def __init__(self, config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]):
-        """resume: the folder of the run to go on with. make_run(config, graph, folder): the run."""
-        self._config, self._resume, self._make_run = config, resume, make_run
+    def __init__(self, config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
+                 graph: Optional[KnowledgeGraph] = None):
+        """resume: the folder of the run to go on with. make_run(config, graph, folder): the run. graph: the run's, if
+        it has been read."""
+        self._config, self._resume, self._make_run, self._graph = config, resume, make_run, graph
 
     def of_first(self, value: Callable[[], Any]) -> Any:
         """The value, of JSON, that the process which leads makes; all processes get it."""
@@ -75,11 +77,11 @@ class Session:
     def carry_out(self) -> Path:
         """As train."""
         began = time.perf_counter()
-        config, resume, graph = self._config, self._resume, None
+        config, resume, graph = self._config, self._resume, self._graph
         with contextlib.ExitStack() as stack:
             if resume:
                 if config.counts_epochs:
-                    graph = load(config)
+                    graph = load(config, graph)
                     config = in_steps(config, len(graph.train), graph)
                 if self.of_first(lambda: not is_being_replaced(resume) and is_finished(resume, config)):
                     return resume  # without a lock, which a folder that is only read has none of
@@ -96,7 +98,7 @@ class Session:
             _native.set_num_threads(threads)
             warm_start = open_warm_start(config, resume)
             with reading_lines() as read:
-                graph = load(config) if graph is None else graph
+                graph = load(config, graph)
                 read.append(graph)
             facts = graph_facts(graph)
             if config.run.seed is None:
@@ -199,11 +201,12 @@ def thread_count(config: TrainConfig) -> int:
     return cores
 
 
-def load(config: TrainConfig) -> KnowledgeGraph:
-    """The graph that the flags name. Raises InputError if it lacks triples that they ask for."""
+def load(config: TrainConfig, read: Optional[KnowledgeGraph] = None) -> KnowledgeGraph:
+    """The graph that the flags name, unless it is `read` already. Raises InputError if it lacks triples that the flags
+    ask for."""
     graph = config.graph
-    loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
-                        graph.has_edge_importance)
+    loaded = read or load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
+                                graph.has_edge_importance)
     needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
     for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):
