@@ -1,41 +1,36 @@
-"""Which rows a cache admits and evicts: what the package knows of the policies of `--cache_policy`, by name."""
+"""Which rows a cache admits and evicts: the policies of `--cache_policy`, by name."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Optional, Sequence
+from typing import Optional, Sequence
 
 import numpy as np
 
 from .. import _native
+from ..options import CACHE_POLICIES
+
+SCORED_SLOT_BYTES = 5  # csrc/cache/scored_sets.h
 
 
-@dataclass(frozen=True)
-class Policy:
-    """docs/store.md says what each policy does.
-
-    make(slots, rows, hot): for a cache of `slots` rows of a table of `rows`; hot (n,) int64: rows by expected use, most
-    used first. index_bytes(slots, rows): of host memory that it takes. keeps_hot_rows: whether it holds the first
-    `slots` hot rows and evicts none.
-    """
-
-    make: Callable[[int, int, Optional[np.ndarray]], _native.CachePolicy]
-    index_bytes: Callable[[int, int], int]
-    keeps_hot_rows: bool = False
+def keeps_hot_rows(policy: str) -> bool:
+    """Whether a policy holds the rows that are expected to be used most, and evicts none."""
+    return policy == "static"
 
 
-POLICIES = {  # for each of options.CACHE_POLICIES
-    # csrc/engine/numbered_rows.h
-    "static": Policy(lambda slots, rows, hot: _native.StaticHotSet(hot[:slots]), lambda slots, rows: rows // 6, True),
-    # csrc/cache/scored_sets.h
-    "lfu": Policy(lambda slots, rows, hot: _native.lfu_cache_policy(rows, slots), lambda slots, rows: 5 * slots),
-}
+def index_bytes(policy: str, slots: int, rows: int) -> int:
+    """Host memory that a policy takes for a cache of `slots` rows of a table of `rows`."""
+    return rows // 6 if keeps_hot_rows(policy) else SCORED_SLOT_BYTES * slots  # csrc/engine/numbered_rows.h
 
 
 def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[int]] = None) -> _native.CachePolicy:
-    """The policy `name`. Raises ValueError for a name that is not in POLICIES, or if hot rows are not known."""
-    if name not in POLICIES:
-        raise ValueError(f"there is no cache policy '{name}'; there are {', '.join(POLICIES)}")
-    policy = POLICIES[name]
-    if policy.keeps_hot_rows and hot_rows is None:
+    """The policy `name` for a cache of `slots` rows of a table of `rows`.
+
+    hot_rows: ids by expected use, most used first, of which a policy that keeps hot rows holds the first `slots`.
+    docs/store.md says what each policy does. Raises ValueError for a name that is not in options.CACHE_POLICIES.
+    """
+    if name not in CACHE_POLICIES:
+        raise ValueError(f"there is no cache policy '{name}'; there are {', '.join(CACHE_POLICIES)}")
+    if not keeps_hot_rows(name):
+        return _native.lfu_cache_policy(rows, slots)
+    if hot_rows is None:
         raise ValueError(f"the {name} policy needs to know which rows are hot")
-    return policy.make(slots, rows, None if hot_rows is None else np.ascontiguousarray(hot_rows, np.int64))
+    return _native.StaticHotSet(np.ascontiguousarray(hot_rows[:slots], np.int64))

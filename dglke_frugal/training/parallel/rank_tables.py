@@ -8,7 +8,7 @@ from ...data import KnowledgeGraph
 from ...models import RowDims
 from ...options import TrainConfig
 from ...store import EmbeddingStore
-from ...store.cache_policy import POLICIES
+from ...store.cache_policy import keeps_hot_rows
 from ...store.rows.flush_config import StoreAddress
 from ...store.rows.in_step_sync import exchanged_floats
 from ..batches.edge_partition import EdgePartition
@@ -90,7 +90,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, config.run.seed)
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
-        hot_rows=partition.hot_entities(graph) if POLICIES[flushing.policy].keeps_hot_rows else (), flushing=flushing,
+        hot_rows=partition.hot_entities(graph) if keeps_hot_rows(flushing.policy) else (), flushing=flushing,
         exchange=collective and collective.native, start=starts["entity"].fill)
     return RowTables(dims, entity, {
         name: ReplicatedTable(config, name, relations, dim, 0, device, start=starts[name].fill)

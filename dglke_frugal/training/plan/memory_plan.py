@@ -11,7 +11,7 @@ from ...errors import InputError
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...models import RowDims, TorchModel, find_model
 from ...options import TrainConfig, state_floats
-from ...store.cache_policy import POLICIES
+from ...store.cache_policy import index_bytes
 from ...store.row_bytes import FLOAT, row_bytes
 from ..checkpoint.run_folder import CHECKPOINTS
 from ..processes.step_exchange import ExchangeFloats
@@ -199,7 +199,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         slots = flushing.slots
         host["flush engine"] = FLUSH_RECORDS_BYTES + _native.engine_bytes(
             flushing, graph.entities, dims.entity, state_floats(optimizer, dims.entity), config.model.row_dtype, on_gpu)
-        host["cache index"] = SLOT_BYTES * slots + POLICIES[flushing.policy].index_bytes(slots, graph.entities)
+        host["cache index"] = SLOT_BYTES * slots + index_bytes(flushing.policy, slots, graph.entities)
         (device if on_gpu else host)["entity cache"] = slots * row
     if on_gpu:
         device.update({name: size for name, size in table_bytes.items()

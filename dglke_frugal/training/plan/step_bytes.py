@@ -7,7 +7,7 @@ from typing import Tuple
 from ... import _native
 from ...models import Model, RowDims, TorchModel, find_model
 from ...options import TrainConfig
-from ...store.cache_policy import POLICIES
+from ...store.cache_policy import keeps_hot_rows
 from ...store.row_bytes import FLOAT, row_bytes
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
@@ -160,7 +160,7 @@ def _transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: in
     prefetched = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
     buffered = ahead = 0
     if config.uses_engine:
-        plan = _native.plan_bytes(entities, config.flush == "direct" and not POLICIES[config.store.cache_policy].keeps_hot_rows)
+        plan = _native.plan_bytes(entities, config.flush == "direct" and not keeps_hot_rows(config.store.cache_policy))
         prefetched += plan
     if config.flush == "direct":
         ahead = PLANS_AHEAD * plan
