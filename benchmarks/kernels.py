@@ -16,7 +16,6 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal._native import RowTable, gather_rows
-from dglke_frugal.store.cache_index import make_index
 from dglke_frugal.store.device.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
 
 from . import result_file
@@ -225,30 +224,28 @@ def index_rates(capacity=200_000, keys=2_000_000):
     """Million keys/s of find by load, and of insert_and_evict at full load, one thread on the CPU."""
     rng = np.random.default_rng(2)
     result = {}
-    for kind, dense in (("direct", keys), ("digest", None)):
-        result[kind] = {}
-        for load in (0.5, 1.0):
-            index = make_index(capacity, "lru", dense)
-            some = rng.permutation(keys)
-            ones = np.ones(keys, np.uint64)
-            filled = 0
-            while len(index) < load * capacity - 1 and filled < keys:
-                part = some[filled : filled + 1000]
-                index.set_time(filled)
-                index.insert_and_evict(part, ones[: len(part)])
-                filled += 1000
-            present = rng.permutation(index.export_batch(0, capacity)[0])
-            absent = rng.integers(0, keys, len(present))
-            result[kind][f"find_at_{load}"] = len(present) / CpuDevice().seconds(lambda: index.find(present)) / 1e6
-            result[kind][f"find_any_at_{load}"] = len(absent) / CpuDevice().seconds(lambda: index.find(absent)) / 1e6
-        clock = iter(range(keys, 100 * keys))
-        fresh = rng.integers(0, keys, 50_000)
+    for load in (0.5, 1.0):
+        index = _native.CacheIndex(capacity, "lru")
+        some = rng.permutation(keys)
+        ones = np.ones(keys, np.uint64)
+        filled = 0
+        while len(index) < load * capacity - 1 and filled < keys:
+            part = some[filled : filled + 1000]
+            index.set_time(filled)
+            index.insert_and_evict(part, ones[: len(part)])
+            filled += 1000
+        present = rng.permutation(index.export_batch(0, capacity)[0])
+        absent = rng.integers(0, keys, len(present))
+        result[f"find_at_{load}"] = len(present) / CpuDevice().seconds(lambda: index.find(present)) / 1e6
+        result[f"find_any_at_{load}"] = len(absent) / CpuDevice().seconds(lambda: index.find(absent)) / 1e6
+    clock = iter(range(keys, 100 * keys))
+    fresh = rng.integers(0, keys, 50_000)
 
-        def insert():
-            index.set_time(next(clock))
-            index.insert_and_evict(fresh, ones[: len(fresh)])
+    def insert():
+        index.set_time(next(clock))
+        index.insert_and_evict(fresh, ones[: len(fresh)])
 
-        result[kind]["insert_and_evict_at_1.0"] = len(fresh) / CpuDevice().seconds(insert) / 1e6
+    result["insert_and_evict_at_1.0"] = len(fresh) / CpuDevice().seconds(insert) / 1e6
     return result
 
 
@@ -313,8 +310,8 @@ def main():
     result["uva_over_cpu_gather_dim400"] = result["cuda"]["over_cpu_gather_and_copy"] if device else None
     if "index" in options.part:
         result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
-        for kind, rates in result["index_million_keys_s"].items():
-            print(f"index {kind}, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
+        rates = result["index_million_keys_s"].items()
+        print("index, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates))
     if options.json:
         result_file.write(options.json, result)
 

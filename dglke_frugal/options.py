@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
-from .models import built_in_model, code_checksum, is_custom
+from .models import RowDims, built_in_model, code_checksum, find_model, is_custom
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
@@ -164,6 +164,11 @@ class ModelConfig:
     def is_custom(self) -> bool:
         """Whether it is a TorchModel: a custom one, named MODULE:CLASS, or one of the package."""
         return is_custom(self.model_name)
+
+    @property
+    def dims(self) -> RowDims:
+        """Floats of a row of each table."""
+        return find_model(self.model_name).dims(self.hidden_dim, self.double_ent, self.double_rel)
 
     def relation_rows(self, relations: int) -> int:
         """Rows of the relation table for so many relations of a graph."""

@@ -11,7 +11,8 @@ from .errors import InputError
 from .models import built_in_model
 from .options import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from .training.plan.column_config import uses_owner_transfer, shard_config, own_gpus, reach_each_other, why_not_sharded
-from .training.plan.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, entity_row_bytes, plan_memory
+from .training.plan.memory_plan import GraphSize, MemoryPlan, device_bytes_needed, plan_memory
+from .training.plan.step_bytes import entity_row_bytes
 
 TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
 PRODUCTS = ("dot", "l2")  # similarities of which a step computes matrix products

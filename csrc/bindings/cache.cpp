@@ -9,8 +9,6 @@
 #include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "cache/cache_index.h"
-#include "cache/digest_index.h"
-#include "cache/direct_index.h"
 #include "cache/policies.h"
 
 namespace frugal::bindings::cache {
@@ -84,8 +82,14 @@ void bind(nb::module_& module) {
   nb::class_<CacheIndex>(
       module, "CacheIndex",
       "Which key lies in which slot of a cache of fixed capacity. Slots are int32, -1 for none; keys "
-      "int64; scores uint64, the lowest of a set of at most 128 slots is evicted first. A key out of "
-      "range raises IndexError.")
+      "int64, any but -1, which raises IndexError; scores uint64, the lowest of a set of at most 128 slots is evicted "
+      "first.")
+      .def(
+          "__init__",
+          [](CacheIndex* self, Slot capacity, const std::string& policy) {
+            new (self) CacheIndex(capacity, policy_named(policy));
+          },
+          "capacity"_a, "policy"_a)
       .def_prop_ro("capacity", &CacheIndex::capacity)
       .def("__len__", &CacheIndex::size)
       .def_prop_ro("time", [](const CacheIndex& index) { return index.clock().time; })
@@ -143,21 +147,6 @@ void bind(nb::module_& module) {
             return nb::make_tuple(range.first, range.last);
           },
           "key"_a, "The range [first, last) of slots in which `key` may lie.");
-  nb::class_<DirectIndex, CacheIndex>(module, "DirectIndex", "For dense keys 0 .. keys-1; 4 bytes per possible key.")
-      .def(
-          "__init__",
-          [](DirectIndex* self, Key keys, Slot capacity, const std::string& policy) {
-            if (keys < 1) throw std::invalid_argument("an index needs at least one key");
-            new (self) DirectIndex(keys, capacity, policy_named(policy));
-          },
-          "keys"_a, "capacity"_a, "policy"_a);
-  nb::class_<DigestIndex, CacheIndex>(module, "DigestIndex", "For any keys but -1; hashed, one-byte digests.")
-      .def(
-          "__init__",
-          [](DigestIndex* self, Slot capacity, const std::string& policy) {
-            new (self) DigestIndex(capacity, policy_named(policy));
-          },
-          "capacity"_a, "policy"_a);
   module.def("cache_policy", &make_cache_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
              "The CachePolicy of that name for a cache of `slots` of a table's `rows`, in `parts` that share nothing "
              "(0: as many as pay).");

@@ -11,7 +11,7 @@
 #include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "bindings/row_elements.h"
-#include "cache/simple_policies.h"
+#include "cache/static_hot_set.h"
 #include "engine/segment.h"
 #include "sampler/batch.h"
 
@@ -258,8 +258,6 @@ void bind(nb::module_& module) {
             new (self) StaticHotSet({rows.data(), rows.size()});
           },
           "rows"_a);
-  nb::class_<RandomAdmission, CachePolicy>(module, "RandomAdmission", "Rejects at random, evicts in turn; for tests.")
-      .def(nb::init<std::int64_t, double, std::uint64_t>(), "slots"_a, "reject_share"_a, "seed"_a);
 
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<EngineHandle>(module, "Engine",

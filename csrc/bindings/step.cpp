@@ -11,6 +11,7 @@
 #include "bindings/bindings.h"
 #include "bindings/loss_spec.h"
 #include "bindings/named.h"
+#include "step/shape.h"
 #include "step/train_step.h"
 #include "store/step_rows.h"
 #include "table/host_table.h"
@@ -231,6 +232,13 @@ void bind(nb::module_& module) {
           "TransR "
           "projection and projection_of_negatives (B, entity_dim * relation_dim). add_columns: of tables that have "
           "some columns of the whole ones, replaces the raw scores (n,) that it is given by those of all columns.")
+      .def(
+          "buffer_bytes",
+          [](TrainStep& step, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk) {
+            return static_cast<std::int64_t>(sizeof(float)) *
+                   step.buffer_floats({positives, chunk_size, negatives_per_chunk, step.degree_negatives()});
+          },
+          "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a, "Bytes of the buffers that batches of this size take.")
       .def_prop_ro(
           "phase_seconds",
           [](const TrainStep& step) {

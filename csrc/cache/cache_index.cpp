@@ -9,15 +9,16 @@ namespace {
 constexpr std::int64_t kPrefetchDistance = 8;  // keys between the one asked for and the one worked on
 }
 
-CacheIndex::CacheIndex(Slot capacity, ScorePolicy policy, Slot ways)
+CacheIndex::CacheIndex(Slot capacity, ScorePolicy policy)
     : capacity_(capacity < 1 ? throw std::invalid_argument("a cache needs at least one slot") : capacity),
-      sets_((std::int64_t{capacity} + ways - 1) / ways),
+      sets_((std::int64_t{capacity} + kWays - 1) / kWays),
       ways_(capacity / sets_),
       larger_sets_(capacity % sets_),
       policy_(policy),
       keys_(capacity, kNoKey),
       uses_(capacity),
-      set_(sets_) {}
+      set_(sets_),
+      digests_(sets_) {}
 
 void CacheIndex::set_time(std::int64_t time) {
   if (time < clock_.time)
@@ -158,11 +159,11 @@ void CacheIndex::put(Key key, Slot slot, Score score, std::int64_t touched, std:
   set_[set].lower_bound = std::min(set_[set].lower_bound, score);
   ++set_[set].occupied;
   ++size_;
-  placed(key, slot);
+  digest_at(key, slot) = digest(hash(key));
 }
 
 void CacheIndex::vacate(Slot slot, std::int64_t set) {
-  removed(keys_[slot], slot);
+  digest_at(keys_[slot], slot) = 0;
   keys_[slot] = kNoKey;
   --set_[set].occupied;
   --size_;

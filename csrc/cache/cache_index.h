@@ -1,4 +1,5 @@
-// Which key lies in which slot of a cache, and which key makes way for another.
+// Which key lies in which slot of a cache, and which key makes way for another: a set-associative hash table for any
+// 64-bit keys but kNoKey, with one-byte digests.
 //
 // The contract is HierarchicalKV's (arXiv 2603.17168): the capacity is fixed; an upsert always resolves in place, by a
 // free slot, by evicting the lowest score of the key's set, or by rejecting the key; there is no rehash and no capacity
@@ -10,12 +11,16 @@
 // equal scores the key that was touched longest ago goes first, then the one in the lowest slot, so that the same calls
 // always give the same cache.
 //
-// When to use which: DirectIndex where keys are dense (4 bytes per possible key, one load to find), DigestIndex where
-// they are not or where 4 bytes per key are too much. Not thread-safe: one thread owns an index.
+// A key's hash names its set and an 8-bit digest. Finding compares the digests of the set eight at a time and then the
+// few keys whose digest agrees (one in 255 by chance), so its cost does not grow with the load up to a full table.
+//
+// Not thread-safe: one thread owns an index.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -49,7 +54,8 @@ struct CacheEntry {
 
 class CacheIndex {
  public:
-  virtual ~CacheIndex() = default;
+  // capacity >= 1 (throws std::invalid_argument otherwise).
+  CacheIndex(Slot capacity, ScorePolicy policy);
   CacheIndex(const CacheIndex&) = delete;
   CacheIndex& operator=(const CacheIndex&) = delete;
 
@@ -63,8 +69,7 @@ class CacheIndex {
   void set_time(std::int64_t time);
   void set_epoch(std::uint32_t epoch);
 
-  // The slot of a key, or kNoSlot. Changes nothing. All calls that take keys throw std::out_of_range for a key that
-  // this index cannot hold (kNoKey; for dense keys those outside of [0, keys)).
+  // The slot of a key, or kNoSlot. Changes nothing. All calls that take keys throw std::out_of_range for kNoKey.
   Slot find(Key key) const { return locate(checked(key)); }
   void find(const Key* keys, std::int64_t count, Slot* slots) const;
 
@@ -99,26 +104,65 @@ class CacheIndex {
   };
   SlotRange slots_of_key(Key key) const { return slots_of_set(set_of(checked(key))); }
 
- protected:
-  // capacity >= 1 (throws std::invalid_argument otherwise), 1 <= ways <= kWays slots in a full-size set.
-  CacheIndex(Slot capacity, ScorePolicy policy, Slot ways);
-
-  // The implementations differ in this: how a key's set and slot are found.
-  virtual Key checked(Key key) const = 0;  // the key itself, or throws std::out_of_range
-  virtual std::int64_t set_of(Key key) const = 0;
-  virtual Slot locate(Key key) const = 0;
-  virtual void placed(Key key, Slot slot) = 0;
-  virtual void removed(Key key, Slot slot) = 0;
-  virtual void prefetch(Key key) const = 0;
-
-  Key key_at(Slot slot) const { return keys_[slot]; }
-
+ private:
   SlotRange slots_of_set(std::int64_t set) const {
     const std::int64_t first = set * ways_ + std::min(set, larger_sets_);
     return {static_cast<Slot>(first), static_cast<Slot>(first + ways_ + (set < larger_sets_))};
   }
 
- private:
+  // A set's digests fill two lines of cache; 0 is a free slot (or one beyond a smaller set's end).
+  struct alignas(kWays) Digests {
+    std::uint8_t way[kWays] = {};
+  };
+
+  static std::uint64_t hash(Key key) {  // finalizer of splitmix64: every output bit depends on every input bit
+    std::uint64_t x = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+  static std::uint8_t digest(std::uint64_t hash) { return static_cast<std::uint8_t>((hash & 0xffff) % 255 + 1); }
+  std::int64_t set_of_hash(std::uint64_t hash) const {  // upper bits; the digest takes the lower ones
+    return static_cast<std::int64_t>((hash >> 32) * static_cast<std::uint64_t>(sets()) >> 32);
+  }
+
+  Key checked(Key key) const {
+    if (key == kNoKey) throw std::out_of_range("key " + std::to_string(key) + " is reserved: it stands for no key");
+    return key;
+  }
+  std::int64_t set_of(Key key) const { return set_of_hash(hash(key)); }
+
+  Slot locate(Key key) const {
+    const std::uint64_t hashed = hash(key);
+    const std::int64_t set = set_of_hash(hashed);
+    const Slot first = slots_of_set(set).first;
+    constexpr std::uint64_t kOnes = 0x0101010101010101u;
+    const std::uint64_t pattern = kOnes * digest(hashed);
+    for (int group = 0; group < kWays; group += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, digests_[set].way + group, sizeof word);
+      word ^= pattern;
+      // A byte that is zero now agreed. The borrow can also mark bytes above such a one; comparing the key sorts that
+      // out.
+      for (std::uint64_t equal = (word - kOnes) & ~word & (kOnes << 7); equal != 0; equal &= equal - 1) {
+        const int way = group + __builtin_ctzll(equal) / 8;
+        if (digests_[set].way[way] != 0 && keys_[first + way] == key) return first + way;
+      }
+    }
+    return kNoSlot;
+  }
+
+  void prefetch(Key key) const {
+    const auto* way = digests_[set_of(key)].way;
+    __builtin_prefetch(way);
+    __builtin_prefetch(way + kWays / 2);
+  }
+
+  std::uint8_t& digest_at(Key key, Slot slot) {
+    const std::int64_t set = set_of(key);
+    return digests_[set].way[slot - slots_of_set(set).first];
+  }
+
   Slot free_slot(SlotRange range, std::int64_t set) const;
   Slot victim(SlotRange range, std::int64_t set);
   void put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set);
@@ -141,6 +185,7 @@ class CacheIndex {
   LargeArray<Key> keys_;  // per slot; kNoKey: free
   LargeArray<Use> uses_;  // per slot
   LargeArray<Set> set_;
+  std::vector<Digests> digests_;  // per set
 };
 
 }  // namespace frugal

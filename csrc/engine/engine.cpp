@@ -1,13 +1,10 @@
 #include "engine/engine.h"
 
-#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -38,11 +35,7 @@ class RankWatch {
       : segment_(std::move(segment)),
         attach_until_(Clock::now() +
                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(attach_seconds))),
-        processes_(static_cast<std::size_t>(segment_->shape().ranks), -1) {}
-  ~RankWatch() {
-    for (const int process : processes_)
-      if (process >= 0) close(process);
-  }
+        processes_(static_cast<std::size_t>(segment_->shape().ranks)) {}
 
   void run(const std::atomic<bool>& stopping) {
     while (!stopping.load(std::memory_order_acquire) && !segment_->failed()) {
@@ -70,7 +63,7 @@ class RankWatch {
       } else if (pid == kClosed) {
         if (registered < wanted)
           segment_->fail(name + " left before step " + std::to_string(registered) + ", which other ranks wait for.");
-      } else if (pid != getpid() && process_ended(processes_[static_cast<std::size_t>(r)], pid)) {
+      } else if (pid != getpid() && processes_[static_cast<std::size_t>(r)].has_ended(pid)) {
         if (area.pid.load(std::memory_order_acquire) != kClosed)
           segment_->fail(name + " (process " + std::to_string(pid) + ") has ended.");
       }
@@ -101,17 +94,9 @@ class RankWatch {
     }
   }
 
-  // A pidfd tells a process from a later one with its number, and sees a zombie as ended.
-  static bool process_ended(int& process, std::int32_t pid) {
-    if (process < 0) process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (process < 0) return errno == ESRCH;
-    pollfd state{process, POLLIN, 0};
-    return poll(&state, 1, 0) == 1;
-  }
-
   const std::shared_ptr<Segment> segment_;
   const Clock::time_point attach_until_;
-  std::vector<int> processes_;  // pidfds; of the thread in run()
+  std::vector<OtherProcess> processes_;  // of the thread in run()
   Event wake_{};
 };
 

@@ -1,14 +1,8 @@
 #include "engine/segment.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -24,8 +18,6 @@ constexpr std::int64_t kPage = 4096;
 void require(bool condition, const char* sentence) {
   if (!condition) refuse(sentence);
 }
-
-std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno) + "."; }
 
 }  // namespace
 
@@ -92,7 +84,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
 struct Segment::Header {
   std::uint64_t magic;
   std::int64_t bytes;
-  std::int32_t engine_pid, engine_file;
+  std::int32_t engine_pid;
   SegmentShape shape;
   Event work, planning, gate;
   Counter planned;
@@ -131,17 +123,6 @@ struct Segment::Layout {
   }
 };
 
-void Segment::map(int file, std::int64_t bytes) {
-  const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-  void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, flags, file, 0);
-  if (memory == MAP_FAILED)
-    throw std::runtime_error(
-        system_error("The engine could not map " + std::to_string(bytes) + " bytes for its ranks"));
-  base_ = static_cast<char*>(memory);
-  bytes_ = bytes;
-  file_ = file;
-}
-
 Segment::Segment() = default;
 
 std::int64_t Segment::bytes_of(const SegmentShape& shape) { return Layout(shape).total; }
@@ -149,21 +130,11 @@ std::int64_t Segment::bytes_of(const SegmentShape& shape) { return Layout(shape)
 std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared) {
   const SegmentShape shape = SegmentShape::of(config);
   const Layout layout(shape);
-  int file = -1;
-  if (shared) {
-    file = memfd_create("frugal-engine", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, layout.total) != 0) {
-      if (file >= 0) close(file);
-      throw std::runtime_error(
-          system_error("The engine could not create a shared segment of " + std::to_string(layout.total) + " bytes"));
-    }
-  }
   std::shared_ptr<Segment> segment(new Segment);
-  segment->map(file, layout.total);
+  segment->memory_ = SharedMapping(shared ? "frugal-engine" : nullptr, layout.total);
   Header& header = segment->header();  // fresh pages are zero: counters, events and the error state start there
   header.bytes = layout.total;
   header.engine_pid = getpid();
-  header.engine_file = file;
   header.shape = shape;
   header.magic = kMagic;
   segment->layout_ = std::make_unique<Layout>(shape);
@@ -175,36 +146,19 @@ std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared
 }
 
 std::shared_ptr<Segment> Segment::attach(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) throw std::runtime_error(system_error("The engine's segment " + path + " cannot be opened"));
-  struct stat status{};
-  if (fstat(file, &status) != 0 || status.st_size < static_cast<off_t>(sizeof(Header))) {
-    close(file);
-    throw std::runtime_error("The file " + path + " is no segment of an engine.");
-  }
   std::shared_ptr<Segment> segment(new Segment);
-  segment->map(file, status.st_size);
+  segment->memory_ = SharedMapping(path);
   const Header& header = segment->header();
-  if (header.magic != kMagic || header.bytes != status.st_size)
+  const std::int64_t bytes = segment->bytes();
+  if (bytes < static_cast<std::int64_t>(sizeof(Header)) || header.magic != kMagic || header.bytes != bytes)
     throw std::runtime_error("The file " + path + " is no segment of an engine of this version.");
   segment->layout_ = std::make_unique<Layout>(header.shape);
-  if (header.engine_pid != getpid()) {
-    segment->engine_process_ = static_cast<int>(syscall(SYS_pidfd_open, header.engine_pid, 0));
-    if (segment->engine_process_ < 0) throw std::runtime_error("The process of the engine has ended.");
-  }
+  if (header.engine_pid != getpid() && segment->engine_process_.has_ended(header.engine_pid))
+    throw std::runtime_error("The process of the engine has ended.");
   return segment;
 }
 
-Segment::~Segment() {
-  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(bytes_));
-  if (file_ >= 0) close(file_);
-  if (engine_process_ >= 0) close(engine_process_);
-}
-
-std::string Segment::path() const {
-  const Header& h = header();
-  return h.engine_file < 0 ? "" : "/proc/" + std::to_string(h.engine_pid) + "/fd/" + std::to_string(h.engine_file);
-}
+Segment::~Segment() = default;
 
 const SegmentShape& Segment::shape() const { return header().shape; }
 Event& Segment::work() { return header().work; }
@@ -313,9 +267,8 @@ std::string Segment::error() const {
 }
 
 void Segment::check_engine_lives() {
-  if (engine_process_ < 0) return;
-  pollfd process{engine_process_, POLLIN, 0};
-  if (poll(&process, 1, 0) == 1) fail("The process that runs the engine has ended.");
+  if (header().engine_pid != getpid() && engine_process_.has_ended(header().engine_pid))
+    fail("The process that runs the engine has ended.");
 }
 
 }  // namespace frugal

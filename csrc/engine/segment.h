@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/parallel/event.h"
+#include "base/parallel/shared_mapping.h"
 #include "engine/config.h"
 #include "engine/plan.h"
 #include "engine/step_counts.h"
@@ -80,9 +81,9 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   const SegmentShape& shape() const;
-  std::int64_t bytes() const { return bytes_; }
-  void* data() const { return base_; }  // on a page
-  std::string path() const;  // for attach; empty if private
+  std::int64_t bytes() const { return memory_.bytes(); }
+  void* data() const { return memory_.data(); }               // on a page
+  const std::string& path() const { return memory_.path(); }  // for attach; empty if private
 
   // Events. Which condition belongs to which:
   Event& work();               // flush workers: batches posted, records published, write-backs served, stop
@@ -148,21 +149,18 @@ class Segment {
   static constexpr std::int64_t kWaitMicroseconds = 100'000;  // how soon a dead engine process is noticed
 
   Segment();
-  void map(int file, std::int64_t bytes);
   void check_engine_lives();
-  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  Header& header() const { return *reinterpret_cast<Header*>(memory_.data()); }
   template <class T>
   T* at(std::int64_t offset) const {
-    return reinterpret_cast<T*>(base_ + offset);
+    return reinterpret_cast<T*>(memory_.data() + offset);
   }
   template <class T>
   T* in_plan(int rank, std::int64_t offset) const;
 
   std::unique_ptr<Layout> layout_;
-  char* base_ = nullptr;
-  std::int64_t bytes_ = 0;
-  int file_ = -1;            // memfd; -1: private
-  int engine_process_ = -1;  // pidfd of the engine's process, if that is another one
+  SharedMapping memory_;
+  OtherProcess engine_process_;  // where it is another one
 };
 
 }  // namespace frugal

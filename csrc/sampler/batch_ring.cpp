@@ -1,15 +1,9 @@
 #include "sampler/batch_ring.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 
@@ -78,14 +72,7 @@ BatchRing::BatchRing(int ranks, const BatchLimits& limits) {
   const std::int64_t cells = ranks * std::max<std::int64_t>(2, (kLeastCells + ranks - 1) / ranks);
   const std::int64_t bytes = kPage + cells * cell_bytes;
   static_assert(sizeof(Header) <= kPage);
-  file_ = memfd_create("frugal-batches", MFD_CLOEXEC);
-  if (file_ < 0 || ftruncate(file_, bytes) != 0) {
-    const std::string why = std::strerror(errno);
-    if (file_ >= 0) ::close(file_);
-    throw std::runtime_error("cannot share " + std::to_string(bytes) + " bytes for batches: " + why);
-  }
-  map(bytes);
-  path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
+  memory_ = SharedMapping("frugal-batches", bytes);
   Header& h = header();  // fresh pages are zero: counters and events start there
   h.bytes = bytes;
   h.cells = cells;
@@ -93,48 +80,20 @@ BatchRing::BatchRing(int ranks, const BatchLimits& limits) {
   h.data_bytes = data_bytes;
   h.ranks = ranks;
   h.magic = kMagic;
-  processes_.assign(static_cast<std::size_t>(ranks), -1);
+  processes_ = std::vector<OtherProcess>(static_cast<std::size_t>(ranks));
 }
 
-BatchRing::BatchRing(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  struct stat status {};
-  if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size < kPage) {
-    if (file_ >= 0) ::close(file_);
-    throw std::runtime_error("there is no ring of batches at " + path);
-  }
-  map(status.st_size);
-  if (header().magic != kMagic || header().bytes != status.st_size) {
-    munmap(base_, static_cast<std::size_t>(bytes_));
-    ::close(file_);
+BatchRing::BatchRing(const std::string& path) : memory_(path) {
+  if (memory_.bytes() < kPage || header().magic != kMagic || header().bytes != memory_.bytes())
     throw std::runtime_error("there is no ring of batches of this version at " + path);
-  }
-  processes_.assign(static_cast<std::size_t>(ranks()), -1);
-}
-
-BatchRing::~BatchRing() {
-  for (const int process : processes_)
-    if (process >= 0) ::close(process);
-  munmap(base_, static_cast<std::size_t>(bytes_));
-  ::close(file_);
-}
-
-void BatchRing::map(std::int64_t bytes) {
-  void* const memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (memory == MAP_FAILED) {
-    const std::string why = std::strerror(errno);
-    ::close(file_);
-    throw std::runtime_error("cannot map " + std::to_string(bytes) + " bytes of shared batches: " + why);
-  }
-  base_ = static_cast<char*>(memory);
-  bytes_ = bytes;
+  processes_ = std::vector<OtherProcess>(static_cast<std::size_t>(ranks()));
 }
 
 int BatchRing::ranks() const { return header().ranks; }
 std::int64_t BatchRing::cells() const { return header().cells; }
 
 BatchRing::Cell& BatchRing::cell(std::int64_t step) const {
-  return *reinterpret_cast<Cell*>(base_ + kPage + step % header().cells * header().cell_bytes);
+  return *reinterpret_cast<Cell*>(memory_.data() + kPage + step % header().cells * header().cell_bytes);
 }
 
 void BatchRing::enter(int rank) {
@@ -294,14 +253,9 @@ void BatchRing::check_ranks(std::int64_t step, double waited) {
   }
 }
 
-// A pidfd tells a process from a later one with its number, and sees a zombie as ended.
 bool BatchRing::has_ended(int rank, std::int32_t pid) {
   const std::lock_guard lock(mutex_);
-  int& process = processes_[static_cast<std::size_t>(rank)];
-  if (process < 0) process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (process < 0) return errno == ESRCH;
-  pollfd state{process, POLLIN, 0};
-  return poll(&state, 1, 0) == 1;
+  return processes_[static_cast<std::size_t>(rank)].has_ended(pid);
 }
 
 }  // namespace frugal

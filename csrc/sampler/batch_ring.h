@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/parallel/event.h"
+#include "base/parallel/shared_mapping.h"
 #include "sampler/batch_source.h"
 
 namespace frugal {
@@ -34,14 +35,13 @@ class BatchRing {
   BatchRing(int ranks, const BatchLimits& limits);
   // The ring of another process, by its path there. Throws std::runtime_error if there is none.
   explicit BatchRing(const std::string& path);
-  ~BatchRing();
   BatchRing(const BatchRing&) = delete;
   BatchRing& operator=(const BatchRing&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return memory_.path(); }
   int ranks() const;
   std::int64_t cells() const;
-  std::int64_t bytes() const { return bytes_; }
+  std::int64_t bytes() const { return memory_.bytes(); }
   int maker(std::int64_t step) const { return static_cast<int>(step % ranks()); }
 
   // A rank comes, before its first step, and leaves, after its last. A rank that ends without leaving is noticed.
@@ -69,8 +69,7 @@ class BatchRing {
  private:
   struct Header;
   struct Cell;
-  void map(std::int64_t bytes);
-  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  Header& header() const { return *reinterpret_cast<Header*>(memory_.data()); }
   Cell& cell(std::int64_t step) const;
   bool has_room(std::int64_t step, std::int64_t first_step) const;
   void publish(std::int64_t step);
@@ -79,12 +78,9 @@ class BatchRing {
   template <class Try>
   bool wait(Event& event, std::int64_t step, const std::atomic<bool>& stopping, Try attempt);
 
-  char* base_ = nullptr;
-  std::int64_t bytes_ = 0;
-  int file_ = -1;
-  std::string path_;
+  SharedMapping memory_;
   std::mutex mutex_;
-  std::vector<int> processes_;  // pidfds of the ranks; guarded by mutex_
+  std::vector<OtherProcess> processes_;  // of the ranks; guarded by mutex_
 };
 
 }  // namespace frugal

@@ -34,12 +34,15 @@ struct StepPointers {
   RowPointers entities, relations, projections;
 };
 
+// Takes a buffer and the floats that a batch needs in it: reserves them, or counts them.
+using BufferVisit = std::function<void(Buffer& buffer, std::int64_t floats)>;
+
 // A matrix whose rows lie a whole, odd number of cache lines apart. Grows, never shrinks.
 struct BufferRows {
   Buffer buffer;
   std::int64_t stride = 0;
 
-  void reserve(std::int64_t rows) { buffer.reserve(rows * stride); }
+  void visit(std::int64_t rows, const BufferVisit& visit) { visit(buffer, rows * stride); }
   float* operator[](std::int64_t i) { return buffer.data() + i * stride; }
   const float* operator[](std::int64_t i) const { return buffer.data() + i * stride; }
   Rows from(std::int64_t row) { return {(*this)[row], stride}; }
@@ -91,10 +94,14 @@ class ColumnRanks {
   virtual void all_gather(float*, std::int64_t /*positives*/, std::int64_t /*width*/) {}
 };
 
+struct BatchShape;  // shape.h
+
 // Computes a step's gradients; reads the rows' sources and writes no row.
 class GradientPass {
  public:
   virtual ~GradientPass() = default;
+  // Visits the buffers of batches of this shape. All are reserved when a batch runs.
+  virtual void visit_buffers(const BatchShape& shape, const BufferVisit& visit) = 0;
   // Laps the clock at the end of kQueries, kScores and kNegatives. One caller at a time.
   //
   // A pass whose relation rows are large calls update (if there is one) for each relation once its edges' gradients are

@@ -29,16 +29,10 @@ class ProjectedPass final : public GradientPass {
     query_.stride = padded_stride(relation_dim_);
     negative_.stride = stripe_sum_.stride = padded_stride(entity_dim_);
     for (auto& scratch : scratch_) {
-      for (auto* rows : {&scratch.matrix, &scratch.matrix_gradient}) {
+      for (auto* rows : {&scratch.matrix, &scratch.matrix_gradient, &scratch.projected, &scratch.projected_gradient,
+                         &scratch.edge_gradient, &scratch.query_gradient})
         rows->stride = padded_stride(relation_dim_);
-        rows->reserve(entity_dim_);
-      }
-      for (auto* rows : {&scratch.projected, &scratch.projected_gradient, &scratch.edge_gradient})
-        rows->stride = padded_stride(relation_dim_);
-      scratch.query_gradient.stride = query_.stride;
-      scratch.query_gradient.reserve(kEdges);
       scratch.entity_gradient.stride = padded_stride(entity_dim_);
-      scratch.matrix_panels.reserve(pieces(entity_dim_, kVector) * kVector * relation_dim_);
     }
   }
 
@@ -46,7 +40,7 @@ class ProjectedPass final : public GradientPass {
            const UpdateRelation&, ColumnRanks* ranks) override {
     if (ranks) throw std::logic_error("a projection needs whole rows");
     const BatchShape shape(batch, context_.degree_negatives);
-    reserve(shape);
+    positive_score_.resize(static_cast<std::size_t>(shape.positives));
     find_groups(batch, shape);
 
     const std::int64_t edge_tasks = pieces(shape.positives, kEdges), copies = shape.chunks * shape.columns;
@@ -76,6 +70,25 @@ class ProjectedPass final : public GradientPass {
     return false;
   }
 
+  void visit_buffers(const BatchShape& s, const BufferVisit& visit) override {
+    query_.visit(s.positives, visit);
+    negative_.visit(s.chunks * s.columns, visit);
+    weight_.stride = padded_stride(s.vectors * kVector);
+    weight_.visit(s.positives, visit);
+    // An edge is work of three at most, with a group of its own.
+    stripe_sum_.visit(s.chunks * (1 + 3 * s.chunk_size / kStripe) * s.columns, visit);
+    for (auto& scratch : scratch_) {
+      for (auto* rows : {&scratch.matrix, &scratch.matrix_gradient}) rows->visit(entity_dim_, visit);
+      for (auto* rows : {&scratch.projected, &scratch.projected_gradient, &scratch.edge_gradient,
+                         &scratch.entity_gradient})
+        rows->visit(s.columns, visit);
+      scratch.query_gradient.visit(kEdges, visit);
+      visit(scratch.matrix_panels, pieces(entity_dim_, kVector) * kVector * relation_dim_);
+      visit(scratch.panels, s.vectors * kVector * relation_dim_);
+      visit(scratch.slope, weight_.stride);
+    }
+  }
+
  private:
   struct Group {
     std::int64_t chunk;
@@ -99,21 +112,6 @@ class ProjectedPass final : public GradientPass {
     BufferRows entity_gradient;     // (columns, entity_dim)
     Buffer slope;
   };
-
-  void reserve(const BatchShape& s) {
-    query_.reserve(s.positives);
-    negative_.reserve(s.chunks * s.columns);
-    weight_.stride = padded_stride(s.vectors * kVector);
-    weight_.reserve(s.positives);
-    positive_score_.resize(static_cast<std::size_t>(s.positives));
-    for (auto& scratch : scratch_) {
-      for (auto* rows : {&scratch.projected, &scratch.projected_gradient, &scratch.edge_gradient,
-                         &scratch.entity_gradient})
-        rows->reserve(s.columns);
-      scratch.panels.reserve(s.vectors * kVector * relation_dim_);
-      scratch.slope.reserve(weight_.stride);
-    }
-  }
 
   // Positions: edges chunk after chunk, in a chunk by relation, in a relation as in the batch. A group has at most
   // kEdges edges and a stripe about kStripe times the work of projecting the negatives, so that threads share evenly.
@@ -141,7 +139,6 @@ class ProjectedPass final : public GradientPass {
         work += 2 + last - first;  // projected, brought back, and a gradient of the matrix for each edge
       }
     }
-    stripe_sum_.reserve(static_cast<std::int64_t>(stripes_.size()) * s.columns);
   }
 
   static Triple triple(const Batch& batch, const StepPointers& rows, std::int64_t edge) {

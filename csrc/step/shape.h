@@ -31,12 +31,15 @@ struct BatchShape {
   std::int64_t columns;  // own + negatives
   std::int64_t vectors;  // columns in vectors
 
-  // Throws std::invalid_argument unless the batch has whole chunks of positives, and negatives.
   BatchShape(const Batch& batch, bool degree_negatives)
-      : positives(batch.positives()),
-        chunks(batch.chunks()),
-        chunk_size(batch.chunk_size),
-        negatives(batch.negatives_per_chunk),
+      : BatchShape(batch.positives(), batch.chunk_size, batch.negatives_per_chunk, degree_negatives) {}
+
+  // negatives: of a chunk. Throws std::invalid_argument unless there are whole chunks of positives, and negatives.
+  BatchShape(std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives, bool degree_negatives)
+      : positives(positives),
+        chunks(chunk_size > 0 ? positives / chunk_size : 0),
+        chunk_size(chunk_size),
+        negatives(negatives),
         own(degree_negatives ? chunk_size : 0),
         columns(own + negatives),
         vectors(pieces(columns, kVector)) {

@@ -27,7 +27,8 @@ class SharedPass final : public GradientPass {
            const UpdateRelation& update, ColumnRanks* ranks) override {
     whole_ = !ranks;
     const BatchShape shape(batch, context_.degree_negatives);
-    reserve(shape);
+    for (auto* each : {&positive_score_, &score_gradient_, &saved_, &query_square_})
+      each->resize(static_cast<std::size_t>(shape.positives));
 
     const std::int64_t edge_tasks = pieces(shape.positives, kEdges);
     for_tasks(context_.pool, edge_tasks + shape.chunks * shape.vectors, [&](std::int64_t task, int) {
@@ -94,30 +95,28 @@ class SharedPass final : public GradientPass {
     return by_relation;
   }
 
+  void visit_buffers(const BatchShape& s, const BufferVisit& visit) override {
+    query_.visit(s.positives, visit);
+    query_gradient_.visit(s.positives, visit);
+    own_gradient_.visit(s.chunks * s.own, visit);
+    negative_.visit(s.chunks * s.columns, visit);
+    visit(panel_, s.chunks * s.vectors * kVector * dim_);
+    visit(negative_square_, s.chunks * s.vectors * kVector);
+    weight_.stride = padded_stride(s.vectors * kVector);
+    weight_.visit(s.positives, visit);
+    for (auto& scratch : scratch_) {
+      visit(scratch.slope, weight_.stride);
+      if (!compares_pairs()) continue;
+      visit(scratch.my_sum, s.chunk_size * parts() * kVector);
+      visit(scratch.their_sum, s.columns * parts() * kVector);
+    }
+  }
+
  private:
   struct Scratch {
     Buffer slope;            // of one query
     Buffer my_sum, their_sum;  // (chunk_size, parts, 16) and (columns, parts, 16)
   };
-
-  void reserve(const BatchShape& s) {
-    query_.reserve(s.positives);
-    query_gradient_.reserve(s.positives);
-    own_gradient_.reserve(s.chunks * s.own);
-    negative_.reserve(s.chunks * s.columns);
-    panel_.reserve(s.chunks * s.vectors * kVector * dim_);
-    negative_square_.reserve(s.chunks * s.vectors * kVector);
-    weight_.stride = padded_stride(s.vectors * kVector);
-    weight_.reserve(s.positives);
-    for (auto& scratch : scratch_) {
-      scratch.slope.reserve(weight_.stride);
-      if (!compares_pairs()) continue;
-      scratch.my_sum.reserve(s.chunk_size * parts() * kVector);
-      scratch.their_sum.reserve(s.columns * parts() * kVector);
-    }
-    for (auto* each : {&positive_score_, &score_gradient_, &saved_, &query_square_})
-      each->resize(static_cast<std::size_t>(s.positives));
-  }
 
   static Triple triple(const Batch& batch, const StepPointers& rows, std::int64_t edge) {
     return {rows.entities.source[batch.head_slot[edge]], rows.relations.source[batch.relation_slot[edge]],

@@ -40,19 +40,25 @@ TrainStep::TrainStep(const ModelSpec& model, const LossSpec& loss, float learnin
   }
 }
 
-void TrainStep::reserve(const Batch& batch) {
-  const std::int64_t positives = batch.positives();
+void TrainStep::visit_buffers(const BatchShape& shape, const BufferVisit& visit) {
   for (auto* rows : {&gradients_.head, &gradients_.tail, &gradients_.relation, &gradients_.projection_factors,
                      &gradients_.projection})
-    rows->reserve(positives);
-  gradients_.negative.reserve(static_cast<std::int64_t>(batch.negative.size()));
-  gradients_.positive_loss.resize(static_cast<std::size_t>(positives));
-  gradients_.negative_loss.resize(static_cast<std::size_t>(positives));
+    rows->visit(shape.positives, visit);
+  gradients_.negative.visit(shape.chunks * shape.negatives, visit);
+  pass_->visit_buffers(shape, visit);
+}
+
+std::int64_t TrainStep::buffer_floats(const BatchShape& shape) {
+  std::int64_t sum = 0;
+  visit_buffers(shape, [&](Buffer&, std::int64_t floats) { sum += floats; });
+  return sum;
 }
 
 bool TrainStep::compute_gradients(const Batch& batch, const StepPointers& rows,
                                   const GradientPass::UpdateRelation& update, ColumnRanks* ranks) {
-  reserve(batch);
+  visit_buffers({batch, degree_negatives_}, [](Buffer& buffer, std::int64_t floats) { buffer.reserve(floats); });
+  for (auto* losses : {&gradients_.positive_loss, &gradients_.negative_loss})
+    losses->resize(static_cast<std::size_t>(batch.positives()));
   clock_.start();
   return pass_->run(batch, rows, gradients_, clock_, update, ranks);
 }

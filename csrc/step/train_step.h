@@ -41,6 +41,9 @@ class TrainStep {
   StepLosses differentiate(const Batch& batch, const StepPointers& rows, ColumnRanks* ranks = nullptr);
   const EdgeGradients& gradients() const { return gradients_; }
 
+  // Floats of the buffers that batches of this shape take.
+  std::int64_t buffer_floats(const BatchShape& shape);
+
   const Model& model() const { return *model_; }
   const LossSpec& loss() const { return loss_; }
   bool degree_negatives() const { return degree_negatives_; }
@@ -48,7 +51,7 @@ class TrainStep {
   const std::array<std::int64_t, PhaseClock::kPhases>& phase_nanoseconds() const { return clock_.nanoseconds(); }
 
  private:
-  void reserve(const Batch& batch);
+  void visit_buffers(const BatchShape& shape, const BufferVisit& visit);
   bool compute_gradients(const Batch& batch, const StepPointers& rows, const GradientPass::UpdateRelation& update,
                          ColumnRanks* ranks = nullptr);
   StepLosses losses() const;  // of the gradients, without regularization

@@ -1,15 +1,11 @@
 #include "table/host_table.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "base/parallel/thread_pool.h"
 #include "base/random/start_numbers.h"
@@ -31,48 +27,22 @@ RowLayout checked_layout(std::int64_t rows, std::int64_t dim, std::int64_t state
 
 }  // namespace
 
-struct HostTable::Mapping {
-  void* address;
-  std::size_t bytes;
-  int file;  // -1: none
-
-  ~Mapping() {
-    munmap(address, bytes);
-    if (file >= 0) close(file);
-  }
-};
-
 HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element,
                      TablePart part)
     : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part) {
-  int file = -1;
-  if (sharing == Sharing::kShared) {
-    file = memfd_create("frugal-table", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_bytes())) != 0) {
-      close(file);
-      file = -1;
-    }
-    if (file < 0)
-      throw std::runtime_error("cannot share " + std::to_string(mapped_bytes()) +
-                               " bytes of host memory: " + std::strerror(errno));
-    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
-  }
-  map(file);
+  map(SharedMapping(sharing == Sharing::kShared ? "frugal-table" : nullptr, mapped_bytes()));
   madvise(all_parts(), mapped_bytes(), MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where it is granted
   interleave_pages(all_parts(), mapped_bytes());  // another: all devices and flush threads see the same mean bandwidth
 }
 
 HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
                      RowElement element, TablePart part)
-    : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part), path_(path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  struct stat status {};
-  if (file < 0 || fstat(file, &status) != 0 || status.st_size != static_cast<off_t>(mapped_bytes())) {
-    if (file >= 0) close(file);
+    : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part) {
+  SharedMapping memory(path);
+  if (memory.bytes() != mapped_bytes())
     throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) +
                              " at " + path);
-  }
-  map(file);
+  map(std::move(memory));
 }
 
 HostTable::HostTable(HostTable& other, int part)
@@ -80,21 +50,12 @@ HostTable::HostTable(HostTable& other, int part)
       layout_(checked_layout(other.rows_, other.layout_.dim, other.layout_.state, other.layout_.element,
                              {part, other.part_.parts})),
       part_{part, other.part_.parts},
-      path_(other.path_),
-      mapping_(other.mapping_),
+      memory_(other.memory_),
       data_(other.all_parts() + part * layout_.stride) {}
 
-void HostTable::map(int file) {
-  const int flags = MAP_NORESERVE | (file >= 0 ? MAP_SHARED : MAP_ANONYMOUS | MAP_PRIVATE);
-  void* const address = mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, flags, file, 0);
-  if (address == MAP_FAILED) {
-    const std::string reason = std::strerror(errno);
-    if (file >= 0) close(file);
-    throw std::runtime_error("cannot map " + std::to_string(mapped_bytes()) + " bytes of host memory for a table of " +
-                             std::to_string(rows_) + " x " + std::to_string(layout_.dim) + ": " + reason);
-  }
-  mapping_.reset(new Mapping{address, mapped_bytes(), file});
-  data_ = static_cast<float*>(address) + part_.part * layout_.stride;
+void HostTable::map(SharedMapping memory) {
+  memory_ = std::make_shared<SharedMapping>(std::move(memory));
+  data_ = reinterpret_cast<float*>(memory_->data()) + part_.part * layout_.stride;
 }
 
 void HostTable::read(std::int64_t id, float* values) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel/shared_mapping.h"
 #include "table/row_layout.h"
 
 namespace frugal {
@@ -60,7 +61,7 @@ class HostTable {
   // All parts: rows() rows of pitch() floats.
   float* all_parts() { return data_ - part_.part * layout_.stride; }
   // Where other processes attach; empty for a private table. No name in a file system, so nothing is left behind.
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return memory_->path(); }
   float* row(std::int64_t id) { return data_ + id * pitch(); }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
@@ -78,20 +79,17 @@ class HostTable {
                    const FilledPart& part = {});
 
  private:
-  struct Mapping;  // of all parts, and the memfd of a shared table
-
-  void map(int file);
+  void map(SharedMapping memory);
   // numbers.fill(values, index, count) sets values[i] to element index + i of the whole table.
   template <class Numbers>
   void init(const Numbers& numbers, const FilledPart& part);
 
-  std::size_t mapped_bytes() const { return bytes() * static_cast<std::size_t>(part_.parts); }
+  std::int64_t mapped_bytes() const { return static_cast<std::int64_t>(bytes()) * part_.parts; }
 
   std::int64_t rows_;
   RowLayout layout_;
   TablePart part_;
-  std::string path_;
-  std::shared_ptr<Mapping> mapping_;
+  std::shared_ptr<SharedMapping> memory_;  // of all parts
   float* data_;
 };
 

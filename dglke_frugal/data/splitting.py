@@ -56,8 +56,8 @@ class Overlap:
     share: Tuple[float, float]
 
 
-def overlaps(triples: Triples, n_entities: int, n_relations: int, least: float = OVERLAP) -> List[Overlap]:
-    """Pairs of relations of which each links at least the share `least` of what the other links, most alike first.
+def overlaps(triples: Triples, n_entities: int, n_relations: int) -> List[Overlap]:
+    """Pairs of relations of which each links at least the share OVERLAP of what the other links, most alike first.
 
     triples: distinct ones. The rule is that of Akrami et al., Realistic Re-evaluation of Knowledge Graph Completion
     Methods (SIGMOD 2020), section 4.2, where both shares are above 0.8.
@@ -72,7 +72,7 @@ def overlaps(triples: Triples, n_entities: int, n_relations: int, least: float =
         first, second, count = _shared(relations, there, asked, n_relations)
         wanted = first <= second if inverse else first < second
         shares = count / sizes[first], count / sizes[second]
-        wanted &= (shares[0] >= least) & (shares[1] >= least)
+        wanted &= (shares[0] >= OVERLAP) & (shares[1] >= OVERLAP)
         found += [Overlap(int(first[i]), int(second[i]), inverse, (float(shares[0][i]), float(shares[1][i])))
                   for i in np.flatnonzero(wanted)]
     return sorted(found, key=lambda each: (-min(each.share), each.first, each.second))

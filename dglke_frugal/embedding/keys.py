@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from .. import _native
-from ..store.cache_index import SCORE_POLICIES, make_index
 from ..store.executor import Executor
 from ..store.request import Request
 from .init import BY_KEY, Init
 
 LARGEST = (1 << 31) - 1
+SCORE_POLICIES = ("lru", "lfu", "epoch_lru", "epoch_lfu", "customized")
 
 
 class Evicted(NamedTuple):
@@ -74,7 +74,7 @@ class KeyTable:
     row is born there: a gradient belongs to the row that was read, whose births are counted.
 
     Attributes:
-        BYTES_PER_ROW: of host memory that the keys take (csrc/cache/digest_index.h).
+        BYTES_PER_ROW: of host memory that the keys take (csrc/cache/cache_index.h).
     """
 
     BYTES_PER_ROW = 32
@@ -191,7 +191,7 @@ class KeyTable:
 
     def restore(self, saved: Dict[str, np.ndarray]) -> None:
         """Take back what `saved` gave. Raises ValueError, with nothing changed, if it is of another table."""
-        index = make_index(self._capacity, self.policy)
+        index = _native.CacheIndex(self._capacity, self.policy)
         try:
             kinds = (np.int64, np.int32, np.int64, np.int64)
             keys, slots, scores, touched = (np.ascontiguousarray(saved[name], kind) for name, kind
@@ -207,13 +207,13 @@ class KeyTable:
 
     def clear(self) -> None:
         """No key has a row any more."""
-        self._index = make_index(self._capacity, self.policy)
+        self._index = _native.CacheIndex(self._capacity, self.policy)
         self._ahead: Optional[_native.CacheIndex] = None  # after the lookups to come, while there are some
         self._time = 0  # lookups resolved so far
         self._evicted: List[Evicted] = []
 
     def _copy(self) -> _native.CacheIndex:
-        copy = make_index(self._capacity, self.policy)
+        copy = _native.CacheIndex(self._capacity, self.policy)
         copy.restore(*self.entries())
         copy.set_time(self._index.time)
         copy.set_epoch(self._index.epoch)

@@ -76,6 +76,6 @@ class Metrics:
         }
 
 
-def process_lines(metrics: Metrics, mode: str, process: int = 0) -> List[str]:
+def process_lines(metrics: Metrics, mode: str) -> List[str]:
     """The lines DGL-KE prints from one process; scripts parse them. mode is Valid or Test."""
-    return [f"[{process}]{mode} average {name}: {value}" for name, value in metrics.named().items()]
+    return [f"[0]{mode} average {name}: {value}" for name, value in metrics.named().items()]

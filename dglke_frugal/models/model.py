@@ -110,10 +110,6 @@ class Model:
             raise InputError(f"rows of {self.name} have lengths {expected}, but those of the tables have {found}; give "
                              "the folder of one run")
 
-    def gradient_floats(self, rows: RowDims, score_rule: str) -> int:
-        """Floats that a step on the CPU keeps of the gradient of an edge's relation."""
-        return rows.relation
-
     def embedding_range(self, gamma: float, hidden_dim: int) -> float:
         """Entity and relation rows start uniform in plus and minus this: (gamma + 2) / hidden_dim."""
         return (gamma + INIT_EPSILON) / hidden_dim

@@ -13,9 +13,6 @@ class RESCAL(Model):
     def rows(self, entity: int, relation: int) -> RowDims:
         return RowDims(entity, relation * entity)
 
-    def gradient_floats(self, rows: RowDims, score_rule: str) -> int:
-        return (4 if score_rule == "dglke" else 2) * rows.entity  # vectors whose products make the matrix
-
     def queries_of(self, corrupt_head, fixed, relation, as_negative):
         from ..arrays import rounded_product  # here, because names of models are asked for without numpy
 

@@ -8,17 +8,29 @@ import numpy as np
 from .. import _native
 from ..options import CACHE_POLICIES
 
+SCORED_SLOT_BYTES = 5  # csrc/cache/scored_sets.h
+
+
+def keeps_hot_rows(policy: str) -> bool:
+    """Whether a policy holds the rows that are expected to be used most, and evicts none."""
+    return policy == "static"
+
+
+def index_bytes(policy: str, slots: int, rows: int) -> int:
+    """Host memory that a policy takes for a cache of `slots` rows of a table of `rows`."""
+    return rows // 6 if keeps_hot_rows(policy) else SCORED_SLOT_BYTES * slots  # csrc/engine/numbered_rows.h
+
 
 def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[int]] = None) -> _native.CachePolicy:
     """The policy `name` for a cache of `slots` rows of a table of `rows`.
 
-    hot_rows: ids by expected use, most used first; the static policy holds the first `slots` of them. docs/store.md
-    says what each policy does. Raises ValueError for a name that is not in options.CACHE_POLICIES.
+    hot_rows: ids by expected use, most used first, of which a policy that keeps hot rows holds the first `slots`.
+    docs/store.md says what each policy does. Raises ValueError for a name that is not in options.CACHE_POLICIES.
     """
     if name not in CACHE_POLICIES:
         raise ValueError(f"there is no cache policy '{name}'; there are {', '.join(CACHE_POLICIES)}")
-    if name != "static":
+    if not keeps_hot_rows(name):
         return _native.cache_policy(name, rows, slots)
     if hot_rows is None:
-        raise ValueError("the static policy needs to know which rows are hot")
+        raise ValueError(f"the {name} policy needs to know which rows are hot")
     return _native.StaticHotSet(np.ascontiguousarray(hot_rows[:slots], np.int64))

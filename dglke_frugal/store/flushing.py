@@ -56,7 +56,7 @@ class InPlaceTable(RankRows):
         if device is None:
             self.steps = stochastic_rounded_rows(_native.DirectRows(table), rounding)
         else:
-            from .rows.device_rows import ResidentRows  # here, because it imports torch
+            from .rows.resident_rows import ResidentRows  # here, because it imports torch
 
             self.steps = ResidentRows(table, device, rounding)
 
@@ -77,16 +77,15 @@ class ReplicaRows(RankRows):
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
             self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
         else:
-            from .rows.replicated_rows import FactorRows, ReplicatedRows  # here, because it imports torch
+            from .rows.replicated_rows import ReplicatedRows  # here, because it imports torch
 
-            rows = FactorRows if isinstance(replica, Gathering) else ReplicatedRows
-            self.steps = rows(table, replica, device)
+            self.steps = ReplicatedRows(table, replica, device)
 
     def fail(self, sentence):
         self._collective.fail(sentence)
 
 
-class PortRows(RankRows):
+class ClientRows(RankRows):
     """The rows of one rank of an engine."""
 
     def _make_steps(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device,
@@ -97,20 +96,14 @@ class PortRows(RankRows):
         if device is None:
             self.steps = stochastic_rounded_rows(_native.CachedRows(table, client), rounding)
             return
-        from .rows.engine_rows import DirectWriteRows, EngineRows
-        from .rows.owner_transfer_rows import OwnerTransferRows  # here, because they import torch
-        from .rows.synchronised_rows import SynchronisedRows
+        from .rows.cached_rows import CachedRows  # here, because they import torch
+        from .rows.flushed_rows import FlushedRows
 
         try:
-            if config.owner_transfer:
-                self.steps = OwnerTransferRows(table, client, config, device, rounding)
-                return
-            device.register(table)
-            if config.in_step_sync:
-                self.steps = SynchronisedRows(table, client, config, device, exchange)
+            if config.mode == "direct":
+                self.steps = CachedRows(table, client, config, device, rounding, exchange)
             else:
-                rows = DirectWriteRows if config.mode == "direct" else EngineRows
-                self.steps = rows(table, client, config, device, rounding)
+                self.steps = FlushedRows(table, client, config, device, rounding)
         except _native.DeviceError as error:
             raise InputError(f"the GPU cannot read the table in host memory: {error}; raise the limit of locked memory "
                              "(ulimit -l unlimited, in a container --ulimit memlock=-1), or use --flush none if the "
@@ -127,7 +120,7 @@ class PortRows(RankRows):
         self._client.fail(sentence)
 
 
-class EngineTable(PortRows):
+class EngineTable(ClientRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
@@ -162,7 +155,7 @@ class EngineTable(PortRows):
         self._engine.close()
 
 
-class RemoteTable(PortRows):
+class RemoteTable(ClientRows):
     """The rows of another rank than 0, in a process of its own."""
 
     def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dglke_frugal.errors import InputError
-from dglke_frugal.store.cache_index import SCORE_POLICIES, load_index, make_index, save_index
+from dglke_frugal._native import CacheIndex
+from dglke_frugal.embedding.keys import SCORE_POLICIES
 
 KEYS = 40
 LOWER = 0xFFFFFFFF
@@ -55,12 +55,11 @@ calls = st.lists(
 )
 
 
-@pytest.mark.parametrize("dense", [True, False], ids=["direct", "digest"])
 @pytest.mark.parametrize("policy", SCORE_POLICIES)
 @settings(max_examples=60, deadline=None)
 @given(capacity=st.integers(1, KEYS + 5), calls=calls)
-def test_behaves_like_a_dictionary_with_scores(dense, policy, capacity, calls, tmp_path_factory):
-    index = make_index(capacity, policy, KEYS if dense else None)
+def test_behaves_like_a_dictionary_with_scores(policy, capacity, calls):
+    index = CacheIndex(capacity, policy)
     model = ScoredDictionary(index, policy)
     for name, pairs in calls:
         keys = np.array([k for k, _ in pairs], dtype=np.int64)
@@ -97,48 +96,37 @@ def test_behaves_like_a_dictionary_with_scores(dense, policy, capacity, calls, t
     every = np.arange(KEYS, dtype=np.int64)
     assert index.find(every).tolist() == [model.rows[k][0] if k in model.rows else -1 for k in range(KEYS)]
 
-    file = tmp_path_factory.mktemp("cache") / "index.npz"
-    save_index(index, file)
-    copy = make_index(capacity, policy, KEYS if dense else None)
-    load_index(copy, file)
-    assert (copy.time, copy.epoch) == (model.time, model.epoch)
+    copy = CacheIndex(capacity, policy)
+    copy.restore(*index.export_batch(0, capacity))
     for ours, theirs in zip(index.export_batch(0, capacity), copy.export_batch(0, capacity)):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_export_batch_gives_the_slots_asked_for():
-    index = make_index(10, "lru", 10)
+    index = CacheIndex(10, "lru")
     index.insert_and_evict(np.arange(10), np.ones(10, np.uint64))
     parts = [index.export_batch(first, 3)[1].tolist() for first in range(0, 12, 3)]
     assert [len(part) for part in parts] == [3, 3, 3, 1]
     assert sum(parts, []) == list(range(10))
 
 
-def test_load_refuses_what_is_not_its_own(tmp_path):
-    index = make_index(4, "lru", 10)
-    index.insert_and_evict(np.array([7]), np.ones(1, np.uint64))
-    save_index(index, tmp_path / "index.npz")
-    with pytest.raises(InputError, match="4 slots, not 5"):
-        load_index(make_index(5, "lru", 10), tmp_path / "index.npz")
-    with pytest.raises(InputError, match="does not fit"):
-        load_index(make_index(4, "lru", 5), tmp_path / "index.npz")
-    (tmp_path / "noise.npz").write_bytes(b"noise")
-    with pytest.raises(InputError, match="cannot read"):
-        load_index(index, tmp_path / "noise.npz")
-    with pytest.raises(InputError, match="cannot read"):
-        load_index(index, tmp_path / "missing.npz")
+def test_restore_refuses_the_contents_of_another_cache():
+    index, smaller = CacheIndex(300, "lru"), CacheIndex(200, "lru")
+    index.insert_and_evict(np.arange(300), np.ones(300, np.uint64))
+    with pytest.raises(ValueError, match="another cache"):
+        smaller.restore(*index.export_batch(0, 300))
+    assert len(smaller) == 0
 
 
-@pytest.mark.parametrize("dense", [True, False])
-def test_bad_keys_and_lengths_change_nothing(dense):
-    index = make_index(4, "lru", 10 if dense else None)
+def test_bad_keys_and_lengths_change_nothing():
+    index = CacheIndex(4, "lru")
     ones = np.ones(2, np.uint64)
     with pytest.raises(IndexError):
         index.insert_and_evict(np.array([1, -1]), ones)
     with pytest.raises(ValueError, match="one value per key"):
         index.insert_and_evict(np.array([1]), ones)
     with pytest.raises(ValueError, match="score policy"):
-        make_index(4, "random", 10)
+        CacheIndex(4, "random")
     with pytest.raises(ValueError, match="at least one slot"):
-        make_index(0, "lru", 10)
+        CacheIndex(0, "lru")
     assert len(index) == 0

@@ -178,7 +178,7 @@ def train(engine, trace, table, dim, slots, update, lookahead, drain_after=()):
     batch=st.sampled_from([1, 5, 25]),
     cached=st.sampled_from(["none", "one", "some", "all"]),
     mode=st.sampled_from(["p2f", "p2f", "p2f", "sync", "none"]),
-    policy=st.sampled_from(["random", "static"]),
+    policy=st.sampled_from(["lfu", "static"]),
 )
 def test_table_equals_a_plain_loop_to_the_bit(
     seed, ranks, rows, lookahead, flush_threads, batch, cached, mode, policy
@@ -187,8 +187,8 @@ def test_table_equals_a_plain_loop_to_the_bit(
     update = _native.RowAdagradUpdate(0.1)
     trace = random_trace(seed, ranks, rows, steps, batch)
     slots = {"none": 0, "one": 1, "some": 1 + rows // 3, "all": rows}[cached]
-    if policy == "random":
-        caches = [_native.RandomAdmission(slots, 0.3, seed % 1000 + rank) for rank in range(ranks)]
+    if policy == "lfu":
+        caches = [_native.cache_policy("lfu", rows, slots) for _ in range(ranks)] if slots else []
     else:
         hot = np.random.default_rng(seed).permutation(rows)[:slots].astype(np.int64)
         caches = [_native.StaticHotSet(hot) for _ in range(ranks)]

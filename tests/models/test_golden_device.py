@@ -5,7 +5,7 @@ from devices import device, queued_device, run_step  # noqa: F401
 from golden_trace import Trace, assert_losses_agree, assert_tables_agree
 from models.test_golden import RUNS
 
-from dglke_frugal.store.rows.device_rows import ResidentRows
+from dglke_frugal.store.rows.resident_rows import ResidentRows
 from dglke_frugal.training.step.device_step import DeviceStep
 
 

@@ -6,7 +6,7 @@ from models.test_gradients import CHUNK, CHUNKS, ENTITIES, LOSSES, NEGATIVES, RE
 
 from dglke_frugal import _native
 from dglke_frugal.score_rule import SCORE_RULES
-from dglke_frugal.store.rows.device_rows import ResidentRows
+from dglke_frugal.store.rows.resident_rows import ResidentRows
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig

@@ -8,10 +8,11 @@ from devices import QueuedDevice
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.options import TrainConfig
-from dglke_frugal.store.rows import owner_transfer_rows
 from dglke_frugal.store.rows.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
+from dglke_frugal.store.rows.row_transfer import SHAPES
 from dglke_frugal.training.plan import memory_plan
-from dglke_frugal.training.plan.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
+from dglke_frugal.training.plan.memory_plan import GraphSize, device_bytes_needed
+from dglke_frugal.training.plan.step_bytes import entity_row_bytes
 from dglke_frugal.store.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
 from dglke_frugal.training.train import train
@@ -72,7 +73,7 @@ def test_room_for_rows_that_owners_move_is_planned(runs, monkeypatch):
     monkeypatch.setattr(memory_plan, "uses_owner_transfer", lambda config, entities: True)
     whole = planned(configured(runs, *ranks))
     rows = min(1649, 2 * 128 + 128)  # of both ranks' joined batch: heads, tails, negatives
-    assert whole - own == (owner_transfer_rows.SHAPES - 1) * STEPS_ON_DEVICE * rows * row_bytes(32)  # half the columns
+    assert whole - own == (SHAPES - 1) * STEPS_ON_DEVICE * rows * row_bytes(32)  # half the columns
 
 
 @pytest.mark.cuda

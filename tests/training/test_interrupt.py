@@ -35,6 +35,17 @@ def test_a_signal_that_only_announces_the_end_leaves_time_for_it(first, second, 
     assert f"{signal.Signals(first).name}: stopping after this step\n" in capfd.readouterr().err
 
 
+def test_processes_that_agree_end_by_the_signal_that_one_of_them_has_had(capfd):
+    agreed = None
+    with Interrupt(None, lambda own: agreed) as interrupt:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.sigtimedwait([], 0)
+        assert interrupt.signal == signal.SIGTERM and not interrupt  # the others have not heard of it
+        agreed = signal.SIGUSR1
+        assert interrupt and interrupt.exit_code == 128 + signal.SIGUSR1
+    assert capfd.readouterr().err == ""
+
+
 def test_handlers_come_back_after_an_exception():
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(RuntimeError), Interrupt():

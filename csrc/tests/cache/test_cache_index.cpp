@@ -1,14 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <tuple>
 
 #include "cache/cache_index.h"
-#include "cache/digest_index.h"
-#include "cache/direct_index.h"
 
 namespace frugal {
 namespace {
@@ -16,11 +13,6 @@ namespace {
 constexpr Key kKeys = 2000;
 constexpr ScorePolicy kPolicies[] = {ScorePolicy::kLru, ScorePolicy::kLfu, ScorePolicy::kEpochLru,
                                      ScorePolicy::kEpochLfu, ScorePolicy::kCustomized};
-
-std::unique_ptr<CacheIndex> make_index(bool direct, Slot capacity, ScorePolicy policy) {
-  if (direct) return std::make_unique<DirectIndex>(kKeys, capacity, policy);
-  return std::make_unique<DigestIndex>(capacity, policy);
-}
 
 // What the contract says, written down as plainly as possible: a dictionary with scores.
 class Dictionary {
@@ -64,32 +56,32 @@ class Dictionary {
   }
 };
 
-class CacheIndexTest : public testing::TestWithParam<std::tuple<bool, Slot, ScorePolicy>> {};
+class CacheIndexTest : public testing::TestWithParam<std::tuple<Slot, ScorePolicy>> {};
 
 TEST_P(CacheIndexTest, BehavesLikeADictionaryWithScores) {
-  const auto [direct, capacity, policy] = GetParam();
-  const auto index = make_index(direct, capacity, policy);
+  const auto [capacity, policy] = GetParam();
+  CacheIndex index(capacity, policy);
   Dictionary dictionary;
   std::mt19937 random(capacity * 31 + static_cast<int>(policy));
   std::uint32_t epoch = 0;
   for (std::int64_t time = 0; time < 200; ++time) {
-    index->set_time(time / 2);
-    if (random() % 20 == 0) index->set_epoch(++epoch);
+    index.set_time(time / 2);
+    if (random() % 20 == 0) index.set_epoch(++epoch);
     for (int i = 0; i < 60; ++i) {
       const Key key = random() % (random() % 4 ? kKeys : kKeys / 16);
       const Score given = random() % 4;  // small, so that equal scores are common
       if (random() % 16 == 0) {
         const bool there = dictionary.rows.erase(key) > 0;
-        ASSERT_EQ(index->erase(key), there);
+        ASSERT_EQ(index.erase(key), there);
       } else if (random() % 8 == 0) {
         const auto row = dictionary.rows.find(key);
         const Slot slot = row == dictionary.rows.end() ? kNoSlot : row->second.slot;
-        ASSERT_EQ(index->assign(key, given), slot);
+        ASSERT_EQ(index.assign(key, given), slot);
         if (slot != kNoSlot)
-          row->second = {slot, score_of_touch(policy, index->clock(), row->second.score, given), index->clock().time};
+          row->second = {slot, score_of_touch(policy, index.clock(), row->second.score, given), index.clock().time};
       } else {
-        const Upsert expected = dictionary.insert_and_evict(*index, key, given);
-        const Upsert actual = index->insert_and_evict(key, given);
+        const Upsert expected = dictionary.insert_and_evict(index, key, given);
+        const Upsert actual = index.insert_and_evict(key, given);
         ASSERT_EQ(actual.found, expected.found);
         ASSERT_EQ(actual.evicted, expected.evicted);
         ASSERT_EQ(actual.evicted_score, expected.evicted_score);
@@ -98,38 +90,29 @@ TEST_P(CacheIndexTest, BehavesLikeADictionaryWithScores) {
           ASSERT_EQ(actual.slot, kNoSlot);
         } else {
           if (row->second.slot == kNoSlot) row->second.slot = actual.slot;
-          const auto [first, last] = index->slots_of_key(key);
+          const auto [first, last] = index.slots_of_key(key);
           ASSERT_GE(actual.slot, first);
           ASSERT_LT(actual.slot, last);
         }
       }
     }
-    ASSERT_EQ(index->size(), static_cast<Slot>(dictionary.rows.size()));
+    ASSERT_EQ(index.size(), static_cast<Slot>(dictionary.rows.size()));
   }
-  const auto entries = index->export_batch(0, index->capacity());
+  const auto entries = index.export_batch(0, index.capacity());
   ASSERT_EQ(entries.size(), dictionary.rows.size());
   for (const CacheEntry& entry : entries) {
     const auto& row = dictionary.rows.at(entry.key);
     EXPECT_EQ(std::tie(entry.slot, entry.score, entry.touched), std::tie(row.slot, row.score, row.touched));
-    EXPECT_EQ(index->find(entry.key), entry.slot);
+    EXPECT_EQ(index.find(entry.key), entry.slot);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CacheIndexTest,
-                         testing::Combine(testing::Bool(), testing::Values(1, 5, 127, 128, 129, 700),
+                         testing::Combine(testing::Values(1, 5, 127, 128, 129, 700),
                                           testing::ValuesIn(kPolicies)));
 
-TEST(DirectIndex, HoldsTheWholeTableWhenItIsThatLarge) {
-  for (const Key keys : {1, 127, 128, 129, 1000, 12345}) {
-    DirectIndex index(keys, static_cast<Slot>(keys) + 10, ScorePolicy::kLru);
-    EXPECT_EQ(index.capacity(), keys);
-    for (Key key = 0; key < keys; ++key) ASSERT_EQ(index.insert_and_evict(key, 1).evicted, kNoKey);
-    EXPECT_EQ(index.size(), keys);
-  }
-}
-
 TEST(CacheIndex, FindWorksAtFullLoadForKeysBeyond32Bits) {
-  DigestIndex index(1000, ScorePolicy::kLru);
+  CacheIndex index(1000, ScorePolicy::kLru);
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     index.set_time(i);
@@ -140,7 +123,7 @@ TEST(CacheIndex, FindWorksAtFullLoadForKeysBeyond32Bits) {
 }
 
 TEST(CacheIndex, KeysOfTheCurrentTimeStayAndFurtherOnesAreRejected) {
-  DirectIndex index(100, 4, ScorePolicy::kCustomized);
+  CacheIndex index(4, ScorePolicy::kCustomized);
   for (Key key = 0; key < 4; ++key) index.insert_and_evict(key, 0);
   EXPECT_EQ(index.insert_and_evict(50, 1000).slot, kNoSlot);
   index.set_time(1);
@@ -148,19 +131,17 @@ TEST(CacheIndex, KeysOfTheCurrentTimeStayAndFurtherOnesAreRejected) {
 }
 
 TEST(CacheIndex, RefusesWhatItCannotHold) {
-  EXPECT_THROW(DigestIndex(0, ScorePolicy::kLru), std::invalid_argument);
-  DirectIndex direct(10, 4, ScorePolicy::kLru);
-  EXPECT_THROW(direct.find(10), std::out_of_range);
-  EXPECT_THROW(direct.find(-1), std::out_of_range);
-  EXPECT_THROW(DigestIndex(4, ScorePolicy::kLru).find(-1), std::out_of_range);
-  direct.set_time(5);
-  EXPECT_THROW(direct.set_time(4), std::invalid_argument);
-  direct.set_epoch(5);
-  EXPECT_THROW(direct.set_epoch(4), std::invalid_argument);
+  EXPECT_THROW(CacheIndex(0, ScorePolicy::kLru), std::invalid_argument);
+  CacheIndex index(4, ScorePolicy::kLru);
+  EXPECT_THROW(index.find(-1), std::out_of_range);
+  index.set_time(5);
+  EXPECT_THROW(index.set_time(4), std::invalid_argument);
+  index.set_epoch(5);
+  EXPECT_THROW(index.set_epoch(4), std::invalid_argument);
 }
 
 TEST(CacheIndex, RestoreRefusesTheContentsOfAnotherCache) {
-  DirectIndex small(1000, 300, ScorePolicy::kLru), other(1000, 200, ScorePolicy::kLru);
+  CacheIndex small(300, ScorePolicy::kLru), other(200, ScorePolicy::kLru);
   for (Key key = 0; key < 300; ++key) small.insert_and_evict(key, 1);
   auto entries = small.export_batch(0, 300);
   EXPECT_THROW(other.restore(entries), std::invalid_argument);

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "cache/simple_policies.h"
 #include "engine/engine.h"
+#include "tests/engine/random_admission.h"
 #include "tests/engine/workload.h"
 
 namespace frugal::testing {

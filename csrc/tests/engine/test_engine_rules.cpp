@@ -5,7 +5,6 @@
 #include <memory>
 #include <thread>
 
-#include "cache/simple_policies.h"
 #include "engine/engine.h"
 #include "tests/engine/run_workload.h"
 #include "tests/engine/sync_points.h"

@@ -12,8 +12,9 @@
 #include <string>
 
 #include "cache/policies.h"
-#include "cache/simple_policies.h"
+#include "cache/static_hot_set.h"
 #include "engine/engine.h"
+#include "tests/engine/random_admission.h"
 #include "tests/engine/random_rows.h"
 
 namespace frugal::testing::planner_threads {

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "cache/simple_policies.h"
+#include "cache/static_hot_set.h"
 #include "engine/engine.h"
 #include "engine/row_sharing.h"
 #include "tests/engine/random_rows.h"

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/engine/process_ranks.h"
+#include "tests/engine/random_admission.h"
 #include "tests/engine/run_workload.h"
 
 namespace frugal::testing::same_steps {

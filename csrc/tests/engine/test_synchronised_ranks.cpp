@@ -10,9 +10,9 @@
 #include <set>
 #include <vector>
 
-#include "cache/simple_policies.h"
 #include "engine/engine.h"
 #include "engine/testing.h"
+#include "tests/engine/random_admission.h"
 
 namespace frugal::testing::synchronised_ranks {
 namespace {

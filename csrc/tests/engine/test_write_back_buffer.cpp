@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "cache/policies.h"
-#include "cache/simple_policies.h"
+#include "cache/static_hot_set.h"
 #include "engine/engine.h"
+#include "tests/engine/random_admission.h"
 
 namespace frugal::testing::write_back_buffer {
 namespace {

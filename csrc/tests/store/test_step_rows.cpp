@@ -6,13 +6,13 @@
 #include <random>
 #include <vector>
 
-#include "cache/simple_policies.h"
 #include "engine/engine.h"
 #include "rows/cpu/entry_update.h"
 #include "rows/cpu/row_copy.h"
 #include "store/cached_rows.h"
 #include "store/direct_rows.h"
 #include "table/host_table.h"
+#include "tests/engine/random_admission.h"
 
 namespace frugal {
 namespace {

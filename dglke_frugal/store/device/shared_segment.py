@@ -12,14 +12,14 @@ class SharedSegment:
     """Zeroed memory that other processes map by its path while this one lives; it has no name in a file system."""
 
     def __init__(self, size: int):
-        self._file = os.memfd_create("frugal-segment", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, size)
-        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
-        self.array = _map(self._file, size)
+        self._file = os.fdopen(os.memfd_create("frugal-segment", os.MFD_CLOEXEC), "r+b")
+        self._file.truncate(size)
+        self.path = f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+        self.array = _map(self._file.fileno(), size)
 
     def close(self) -> None:
         """Nobody else comes; who has mapped it keeps it."""
-        os.close(self._file)
+        self._file.close()
 
     @staticmethod
     def attach(path: str) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional
@@ -16,6 +15,7 @@ from ...data import KnowledgeGraph
 from ...errors import InputError
 from ...files import replace_file
 from ...options import OWNED_PARTITIONS, DeviceConfig
+from ...store.device.shared_segment import SharedSegment
 from .relation_partition import partition_by_relation
 
 PARTITION_FILE = "partition.npy"
@@ -153,15 +153,13 @@ def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> n
 
 
 class SharedArray:
-    """An array that other processes map by its address while this object lives; it has no name in a file system."""
+    """An array that other processes map by its address while this one lives."""
 
     def __init__(self, array: np.ndarray):
         array = np.ascontiguousarray(array)
-        self._file = os.fdopen(os.memfd_create("frugal-part"), "wb")
-        self._file.write(array.reshape(-1).view(np.uint8).data)  # buffered: one write of the system stops at 2 GiB
-        self._file.flush()
-        self.address = {"path": f"/proc/{os.getpid()}/fd/{self._file.fileno()}", "dtype": array.dtype.str,
-                        "shape": list(array.shape)}
+        self._segment = SharedSegment(array.nbytes)
+        self._segment.array[:] = array.reshape(-1).view(np.uint8)
+        self.address = {"path": self._segment.path, "dtype": array.dtype.str, "shape": list(array.shape)}
 
     @staticmethod
     def attach(address: Dict) -> np.ndarray:

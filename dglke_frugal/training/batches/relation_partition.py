@@ -9,6 +9,9 @@ import numpy as np
 from ...errors import InputError
 
 
+LARGE = 0.05  # share of the edges
+
+
 @dataclass(frozen=True)
 class RelationPartition:
     """Which rank trains which edge.
@@ -26,12 +29,10 @@ class RelationPartition:
         return np.flatnonzero(self.rank_of_edge == rank).astype(np.int32 if narrow else np.int64, copy=False)
 
 
-def partition_by_relation(
-    relation: np.ndarray, num_relations: int, ranks: int, large: float = 0.05
-) -> RelationPartition:
+def partition_by_relation(relation: np.ndarray, num_relations: int, ranks: int) -> RelationPartition:
     """Divide edges over ranks as DGL-KE's --rel_part does.
 
-    A relation with more than a `large` share of the edges, or more than a rank's equal share, is dealt out evenly to
+    A relation with more than a LARGE share of the edges, or more than a rank's equal share, is dealt out evenly to
     all ranks. Every other one goes whole to the rank that has the fewest edges so far, the most frequent relations
     first.
 
@@ -46,7 +47,7 @@ def partition_by_relation(
     if edges and not 0 <= relation.min() <= relation.max() < num_relations:
         raise InputError(f"a relation id is not in [0, {num_relations}); check the relation map")
     count = np.bincount(relation, minlength=num_relations)
-    threshold = min(int(edges * large), edges // ranks)
+    threshold = min(int(edges * LARGE), edges // ranks)
     shared = np.flatnonzero(count > threshold) if ranks > 1 else np.empty(0, np.int64)
 
     # Dealing out in turn keeps each rank's share of a large relation a sample of it, however the file is sorted.

@@ -13,6 +13,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 import torch
 
 from ... import _native
+from ...models import find_model
 from ...models.device import make_device_model
 from ...models.device.model import ModelShape, Positives
 from ...store.device.device import Device
@@ -58,7 +59,8 @@ class FullSoftmax:
         else:
             self._products = HostProducts if on_cpu else products_on_device(matmul)
         self._offset = None if not config.binary else step.gamma if distances else 0.0
-        self._relation_query = OuterQuery() if step.model == "RESCAL" else SwappedQuery(self._model)
+        self._relation_query = (OuterQuery() if find_model(step.model).matrices == "relation" else
+                                SwappedQuery(self._model))
         self._rule = OptimizerRule(config.optimizer, step.learning_rate, device)
         self._buffers: Dict[Tuple, _Buffers] = {}  # steps run one by one, so those of one shape share theirs
 

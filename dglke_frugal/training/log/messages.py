@@ -15,6 +15,7 @@ from ...data.splitting import repeated
 from ...options import TrainConfig
 from ...presets.auto import PREFIX
 from ...presets.catalogue import best_preset
+from ...store.cache_policy import keeps_hot_rows
 
 COUNTED = 1 << 23  # training triples up to which duplicates are looked for: a second or two, and 24 bytes each
 SEARCHED = 1 << 24  # training triples up to which those of the other splits are looked for among them
@@ -145,7 +146,7 @@ def _preset_hint(config: TrainConfig) -> List[str]:
 def _policy_hint(config: TrainConfig) -> List[str]:
     """That a cache which evicts is slower on a GPU (docs/store.md)."""
     policy, has_all = config.store.cache_policy, config.store.cache_size is None and config.store.cache_ratio == 1
-    if config.device.gpu[0] < 0 or not config.uses_engine or has_all or policy == "static":
+    if config.device.gpu[0] < 0 or not config.uses_engine or has_all or keeps_hot_rows(policy):
         return []
     return [f"--cache_policy {policy} puts rows out, for which a step takes longer than with static; leave it out to "
             "have static"]

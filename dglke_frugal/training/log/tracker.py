@@ -100,19 +100,19 @@ class TensorBoardTracker:
 class WandbTracker:
     """A run of Weights & Biases; a resumed run goes on under its id, which is kept in the run's folder."""
 
-    def __init__(self, folder: os.PathLike, project: str = "dglke_frugal"):
+    def __init__(self, folder: os.PathLike):
         try:
             import wandb
         except ImportError as error:
             raise _missing("wandb") from error
-        self._wandb, self._folder, self._project = wandb, Path(folder), project
+        self._wandb, self._folder = wandb, Path(folder)
         self._run = None
 
     def start(self, config, step):
         id_file = self._folder / "wandb_id"
         run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
         self._run = self._wandb.init(
-            project=self._project, dir=str(self._folder), config=dict(config), id=run_id, resume="allow"
+            project="dglke_frugal", dir=str(self._folder), config=dict(config), id=run_id, resume="allow"
         )
         id_file.write_text(self._run.id, encoding="utf-8")
 

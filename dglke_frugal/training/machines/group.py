@@ -10,19 +10,19 @@ machine says at the store several times a second that it is alive, and looks whe
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import threading
 import time
 import uuid
 from datetime import timedelta
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
 from ...errors import InputError, first_line, shortage
 from ..processes.available_threads import torchrun_number
+from ..processes.process_group import Group
 from .transport import GlooTransport, MachineError
 
 BEAT_SECONDS = 0.2
@@ -46,7 +46,7 @@ def found_by_all() -> Iterator[None]:
         raise FoundByAll(str(error)) from None
 
 
-class Machines:
+class Machines(Group):
     """This machine's place among all. A context manager.
 
     Attributes:
@@ -55,29 +55,29 @@ class Machines:
         advice: a function that says what to do after a failure, as the end of a sentence.
     """
 
-    def __init__(self, timeout: float, environment: Mapping[str, str] = os.environ):
+    def __init__(self, timeout: float):
         """timeout: seconds after which a machine that is not heard of has failed. Raises InputError where the others
         cannot be reached."""
-        self.machine, self.machines = (torchrun_number(name, environment) for name in ("RANK", "WORLD_SIZE"))
-        if torchrun_number("LOCAL_WORLD_SIZE", environment, 1) != 1:
+        self.machine, self.machines = (torchrun_number(name) for name in ("RANK", "WORLD_SIZE"))
+        if torchrun_number("LOCAL_WORLD_SIZE", 1) != 1:
             raise InputError("each machine is one worker, with all its cores; start torchrun with --nproc_per_node 1")
         self.timeout, self.host = timeout, socket.gethostname()
         self.hosts: List[str] = ["?"] * self.machines
         self.advice: Callable[[], str] = lambda: ""
-        self.address = environment.get("MASTER_ADDR", ""), torchrun_number("MASTER_PORT", environment)
+        self.address = os.environ.get("MASTER_ADDR", ""), torchrun_number("MASTER_PORT")
         self._control, self._watch = None, None
-        self._connect(environment)
+        self._connect()
 
     @property
     def place(self) -> str:
         """Where the store is."""
         return ":".join(map(str, self.address))
 
-    def _connect(self, environment: Mapping[str, str]) -> None:
+    def _connect(self) -> None:
         import torch.distributed as dist
 
         try:
-            of_agent = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+            of_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
             # Kept, since without torchrun machine 0 serves it.
             self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
                                         wait_for_workers=False, timeout=timedelta(seconds=CONNECT_SECONDS))
@@ -90,7 +90,7 @@ class Machines:
             self._watch = _Watch(self)
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:
-            interface = environment.get("GLOO_SOCKET_IFNAME")
+            interface = os.environ.get("GLOO_SOCKET_IFNAME")
             over = f"over the interface {interface} (GLOO_SOCKET_IFNAME)" if interface else (
                 "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
             raise InputError(f"machine {self.machine} of {self.machines} ({self.host}) cannot reach the others {over}: "
@@ -122,23 +122,11 @@ class Machines:
     # ---- messages
 
     def all_bytes(self, content: bytes) -> List[bytes]:
-        """What each machine gives, by machine. Raises MachineError."""
+        """What each machine gives, by machine, in all of them. Raises MachineError."""
         sizes = [int(size) for size in self._gather(np.array([len(content)], np.int64), [8] * self.machines)
                  .view(np.int64)]
         got = self._gather(np.frombuffer(content, np.uint8), sizes)
         return [part.tobytes() for part in np.split(got, np.cumsum(sizes)[:-1])]
-
-    def all_of(self, fact: Any) -> List[Any]:
-        """The same of values as JSON."""
-        return [json.loads(part) for part in self.all_bytes(json.dumps(fact).encode())]
-
-    def from_first(self, fact: Any = None) -> Any:
-        """What machine 0 gives, on all machines."""
-        return self.all_of(fact if self.machine == 0 else None)[0]
-
-    def barrier(self) -> None:
-        """Wait until all machines are here."""
-        self.all_bytes(b"")
 
     def _gather(self, content: np.ndarray, sizes: List[int]) -> np.ndarray:
         """content: any dtype. sizes: bytes of each machine."""
@@ -295,7 +283,7 @@ class _Watch:
                 thread.join(LOST_SECONDS)
 
 
-def several_machines(environment: Mapping[str, str] = os.environ) -> bool:
+def several_machines() -> bool:
     """Whether torchrun has started this process as one of several machines."""
-    workers = torchrun_number("WORLD_SIZE", environment, 1)
-    return workers > 1 and torchrun_number("LOCAL_WORLD_SIZE", environment, workers) < workers
+    workers = torchrun_number("WORLD_SIZE", 1)
+    return workers > 1 and torchrun_number("LOCAL_WORLD_SIZE", workers) < workers

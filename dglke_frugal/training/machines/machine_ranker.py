@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict
 
 import numpy as np
 
 from ... import _native
-from ...evaluation import SIDES, Evaluation, evaluate
+from ...evaluation import Evaluation, evaluate
 from ...evaluation.known_triples import Lists
-from ...evaluation.ranking import Comparison, Share
+from ...evaluation.ranking import Share
 from ...store import EmbeddingStore
-from ..run.ranker import Ranker
+from ..run.ranker import Ranker, comparisons, counts_of_all
 from .group import Machines
 
 
@@ -55,17 +54,10 @@ class MachineRanker(Ranker):
         if self._protocol.sampling is not None:  # whose candidates are gathered anyway
             return evaluate(model, triples, known, self._protocol, show=self.shows)
         found = evaluate(model, triples, known, self._protocol, show=self.shows, share=Share(own, self._among))
-        return replace(found, compared=self._summed(found.compared))
+        return replace(found, compared=comparisons(sum(counts_of_all(self._group, found.compared))))
 
     def _among(self, lists: Lists) -> Lists:
         owner = self._owners.owner(lists.items)
         queries = np.repeat(np.arange(len(lists.pointers) - 1), np.diff(lists.pointers))
         own = owner == self._group.machine
         return Lists.from_pairs(queries[own], self._owners.local(lists.items[own]), len(lists.pointers) - 1)
-
-    def _summed(self, compared: Dict[str, Comparison]) -> Dict[str, Comparison]:
-        own = np.stack([counts for side in SIDES for counts in (compared[side].better, compared[side].equal)])
-        total = sum(np.frombuffer(part, np.int64).reshape(own.shape)
-                    for part in self._group.all_bytes(own.astype(np.int64).tobytes()))
-        return {side: Comparison(total[2 * place], total[2 * place + 1], compared[side].close_calls)
-                for place, side in enumerate(SIDES)}

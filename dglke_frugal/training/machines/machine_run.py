@@ -10,7 +10,6 @@ from ...data import KnowledgeGraph
 from ...options import TrainConfig
 from ..batches.edge_partition import partition_edges, row_owners
 from ..log.tracker import MakeTracker, Trackers
-from ..run.interrupt import Interrupt
 from ..run.run import TrainingRun
 from .group import Machines
 from .machine_ranker import MachineRanker
@@ -79,8 +78,10 @@ class MachineRun(TrainingRun):
         step.relations_done = self.tables.relations_done
         return step
 
-    def _make_interrupt(self) -> Interrupt:
-        return _MachineInterrupt(self)
+    def _stop_signal(self, own):
+        boundaries = self.tables.boundaries
+        boundaries.own_signal = int(own or 0)
+        return boundaries.signal
 
     def _written_by_all(self, write) -> None:
         """Call `write` on machine 0, which writes files, while the others write their shares."""
@@ -126,21 +127,3 @@ class MachineRun(TrainingRun):
         reports = [MachineReport(**fact) for fact in self.group.all_of(asdict(own))]
         print("\n".join(report.line() for report in reports), flush=True)
         return reports
-
-
-class _MachineInterrupt(Interrupt):
-    """A signal to any machine, to which all react after the same step. Ask once after each step."""
-
-    def __init__(self, run: MachineRun):
-        super().__init__()
-        self._run = run
-
-    def __bool__(self) -> bool:
-        boundaries = self._run.tables.boundaries
-        boundaries.own_signal = int(self.signal or 0)
-        return bool(boundaries.signal)
-
-    @property
-    def exit_code(self) -> int:
-        agreed = self._run.tables.boundaries.signal
-        return 128 + agreed if agreed else 0

@@ -13,9 +13,8 @@ from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows
 from ...store.rows.half_embeddings import stochastic_rounded_rows
 from ..batches.sampler import Batches, Sampler
-from ..parallel.replicas import ENTRIES
-from ..tables.start_values import start_values, table_dims
-from ..tables.tables import Tables, entity_rounding
+from ..tables.start_values import start_values
+from ..tables.tables import ENTRIES, Tables, entity_rounding
 from .boundary import Boundaries
 from .table_files import EMBEDDINGS, OwnedRows, TableFiles
 from .transport import Transport
@@ -139,7 +138,7 @@ def machine_tables(config: TrainConfig, graph: KnowledgeGraph, owners: _native.R
                    others: Sequence[Optional[Sampler]],
                    files_of_all: Optional[TableFiles] = None) -> MachineTables:
     """Allocate and fill what this machine holds. Raises InputError if the machine refuses the memory."""
-    dims, lr, seed = table_dims(config), config.loss.lr, config.run.seed
+    dims, lr, seed = config.model.dims, config.loss.lr, config.run.seed
     machine, machines = transport.machine, transport.machines
     relations = config.model.relation_rows(graph.n_relations)
     starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, seed)

@@ -10,7 +10,6 @@ import numpy as np
 from ...options import TrainConfig
 from ...store.row_bytes import FLOAT
 from ..plan.memory_plan import GraphSize
-from ..tables.start_values import table_dims
 
 USABLE = 0.9  # of a network's nominal speed
 LATENCY_SECONDS = 2e-4  # of a block between two machines
@@ -72,7 +71,7 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
 
     Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
     """
-    dims, batch, away = table_dims(config), config.batch, 1 - 1 / machines
+    dims, batch, away = config.model.dims, config.batch, 1 - 1 / machines
     positives, negatives = batch.positives, batch.positives // batch.chunk * batch.negatives
     local = config.device.negatives != "global"
     embedding = (dims.entity + 1) // 2 if config.model.is_half else dims.entity

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shlex
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ... import _native
-from ...version import version
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
-from ...files import finish_replacing
 from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
+from ...resolve import ExecutionPlan
+from ...version import version
 from ..checkpoint.final_state import last_state
-from ..checkpoint.lock import alone
-from ..checkpoint.run_folder import check_flags, create_run_folder, fingerprint, write_flags
-from ..log.messages import end_lines, epochs, graph_facts, reading_lines, start_lines
+from ..checkpoint.run_folder import create_run_folder, fingerprint
 from ..log.tracker import MakeTracker
-from ..plan.memory_plan import HOST, plan_memory
+from ..plan.memory_plan import plan_memory
 from ..processes.available_threads import torchrun_number
-from ..run.epochs import in_steps
-from ..run.resume import newest_run, with_seed_of
-from ..run.session import check_saves, graph_size, is_finished, load, thread_count
+from ..run.resume import newest_run
+from ..run.session import Session, graph_size
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
@@ -53,7 +48,10 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
         try:
             with found_by_all():
                 config = resolve_machines(config, group)
-            folder = _train(config, resume, group, trackers)
+            if resume == AUTO:
+                found = newest_run(config) if group.machine == 0 else None
+                resume = group.from_first(found and str(found))
+            folder = MachineSession(config, resume and Path(resume), group, trackers).carry_out()
             group.barrier()
             return folder
         except MachineError as error:
@@ -110,75 +108,52 @@ def check_machines(config: TrainConfig) -> None:
             raise InputError(f"{flag}: {instead}")
 
 
-def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[MakeTracker]) -> Path:
-    began = time.perf_counter()
-    leads = group.machine == 0
-    if resume == AUTO:
-        found = newest_run(config) if leads else None
-        resume = found and Path(found)
-    resume = group.from_first(str(resume) if resume else None)
-    with contextlib.ExitStack() as stack:
-        folder = Path(resume) if resume else None
-        if folder and leads:
-            stack.enter_context(alone(folder))
-            finish_replacing(folder)
-        finished = group.from_first(folder is not None and leads and is_finished(folder, config))
-        if finished:
-            return folder
-        if folder:
-            with found_by_all():
-                check_saves(config, folder)
-                config = with_seed_of(config, folder)
-                check_flags(config, last_state(folder))
-        if config.run.seed is None:
-            config = replace(config, run=replace(config.run, seed=group.from_first(secrets.randbits(32))))
-        threads = thread_count(replace(config, device=replace(config.device, num_proc=1)))
-        _native.set_num_threads(threads)
-        with reading_lines() as read:
-            graph = load(config)
-            read.append(graph)
-        config = in_steps(config, len(graph.train), graph)
+class MachineSession(Session):
+    """One machine's part. All machines check that they have the same graph and see the same folder; machine 0 decides
+    for all of them."""
+
+    alike = staticmethod(found_by_all)
+
+    def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, trackers: Sequence[MakeTracker]):
+        super().__init__(config, resume, lambda *run: MachineRun(*run, group, trackers))
+        self._group, self.leads = group, group.machine == 0
+
+    def of_first(self, value):
+        return self._group.from_first(value() if self.leads else None)
+
+    def own_config(self, config):
+        return _of_one(config)
+
+    def check_graph(self, config, graph):
         with found_by_all():
-            _agree_on_data(group, fingerprint(config, graph))
-        plan = machine_plan(config, graph_size(graph), folder)
-        plan.check()
-        if folder is None:
-            folder = Path(group.from_first(str(create_run_folder(config).absolute()) if leads else None))
-            if leads:
-                stack.enter_context(alone(folder))
-        if leads:
-            write_flags(folder, config)
+            _agree_on_data(self._group, fingerprint(config, graph))
+
+    def plan(self, config, graph):
+        return ExecutionPlan(config, graph.n_entities, machine_plan(config, graph_size(graph), self._resume), {})
+
+    def make_folder(self, config):
+        return Path(self.of_first(lambda: str(create_run_folder(config).absolute())))
+
+    def enter(self, folder):
         with found_by_all():
-            _check_shared(group, folder)
-        group.advice = lambda: advice(folder)
-        run = stack.enter_context(MachineRun(config, graph, folder, group, trackers))
-        if resume:
-            run.restore()
-        run.keep_names()
-        facts = graph_facts(graph) if leads else {}
-        carried = min(group.all_of(group.bytes_per_second()))
-        if leads:
-            print("\n".join(machines_lines(group, carried, network_plan(
-                config, graph_size(graph), group.machines, carried / USABLE, threads))))
-            print("\n".join(start_lines(config, graph, facts, run.step_triples, folder, False)), flush=True)
-        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST), planned_device_bytes=0)
-        run.seconds["initialization"] = time.perf_counter() - began
-        print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
-        began = time.perf_counter()
-        run.train()
-        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
-        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
-        run.finish()
-        if leads:
-            print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
-    return folder
+            _check_shared(self._group, folder)
+        self._group.advice = lambda: advice(folder)
+
+    def network_lines(self, config, graph, threads):
+        carried = min(self._group.all_of(self._group.bytes_per_second()))
+        return machines_lines(self._group, carried, network_plan(
+            config, graph_size(graph), self._group.machines, carried / USABLE, threads))
+
+
+def _of_one(config: TrainConfig) -> TrainConfig:
+    """The configuration of a run of one machine alone, by which threads and memory of each are chosen."""
+    return replace(config, device=replace(config.device, num_proc=1, partition=None, negatives=None))
 
 
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     """The memory plan of one machine: its share of the entities, and all of the rest."""
     machines = config.device.num_proc
-    alone_there = replace(config, device=replace(config.device, num_proc=1, partition=None, negatives=None))
-    return plan_memory(alone_there, replace(size, entities=-(-size.entities // machines)), folder)
+    return plan_memory(_of_one(config), replace(size, entities=-(-size.entities // machines)), folder)
 
 
 def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import os
+from typing import Optional
 
-from ...store.device.shared_segment import SharedSegment
-from ...store.rows.owner_transfer_rows import OwnerTransferRows
+from ... import _native
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
 from ..plan.column_config import STEPS_AHEAD, joined_batch_size, shard_config, shard_step
 from ..plan.parallel import known_gain
 from ..processes.process_group import RankError
-from ..processes.step_exchange import StepExchange, segment_bytes
+from ..processes.step_exchange import ExchangeFloats, StepExchange
 from ..step.make_step import make_step
-from ..step.step_config import step_config
+from ..step.native_step import native_step
+from ..step.step_config import StepConfig, step_config
 from ..tables.tables import hot_entities
 from .column_tables import ColumnTables, attach_slices, split_tables
-from .exchange_size import ExchangeSize
 from .rank_run import WorkerRun, Rank0Run, RankRanker, RankRun
 
 MOST_SAMPLER_THREADS = 4
+
+
+def exchange_floats(config: StepConfig, sampler: Sampler, entities: int, relations: int) -> ExchangeFloats:
+    """What ranks exchange in a step of a sampler's batches, at most: raw scores, the weights that become of them, and
+    mean squares. config: of one rank."""
+    positives, chunk, drawn = sampler.batch_size, sampler.chunk_size, sampler.config.neg_sample_size
+    scores, weights = _native.exchanged_floats(native_step(config, threads=1), positives, chunk, drawn)
+    negatives = positives // chunk * drawn
+    squares = min(entities, 2 * positives + negatives) + negatives + positives + 4
+    return ExchangeFloats(scores, weights, squares)
 
 
 class ColumnRun(RankRun):
@@ -70,27 +80,25 @@ class ColumnRun(RankRun):
     def _own_arrays(self):
         return {}  # custom models have no columns
 
-    def _connect(self, segment) -> None:
-        """Collective: the other ranks are there."""
-        config, ranks = self.config, self.config.device.ranks
-        own = shard_step(step_config(config), ranks)
-        exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
-        self.tables.exchange = exchange
+    def _open_exchange(self, path: Optional[str] = None) -> None:
+        """path: what rank 0 has told the others."""
+        floats, ranks = self._exchange_floats(), self.config.device.ranks
+        self.tables.exchange = StepExchange(floats, self.rank, ranks, self.device, path)
+
+    def _join(self) -> None:
+        config, exchange = self.config, self.tables.exchange
         exchange.connect(self.group, config.device.peer)
         self.tables.connect(self.group)
-        self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
+        self.step = make_step(shard_step(step_config(config), config.device.ranks), device=self.device,
+                              matmul=config.device.matmul, exchange=exchange)
 
     @property
     def _relation_rows(self) -> int:
         return self.config.model.relation_rows(self.graph.n_relations)
 
-    def _exchange_size(self) -> ExchangeSize:
+    def _exchange_floats(self) -> ExchangeFloats:
         own = shard_step(step_config(self.config), self.config.device.ranks)
-        return ExchangeSize(own, self.sampler, self.graph.n_entities, self._relation_rows)
-
-    def _end_training(self) -> None:
-        super()._end_training()
-        self.tables.exchange.close()
+        return exchange_floats(own, self.sampler, self.graph.n_entities, self._relation_rows)
 
 
 class ColumnRank0Run(ColumnRun, Rank0Run):
@@ -108,16 +116,15 @@ class ColumnRank0Run(ColumnRun, Rank0Run):
         print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
 
     def _hello(self):
-        self._segment = SharedSegment(segment_bytes(self._exchange_size(), self.config.device.ranks))
-        return {**super()._hello(), "segment": self._segment.path, "batches": self.ring.path}
+        self._open_exchange()
+        return {**super()._hello(), "exchange": self.tables.exchange.path, "batches": self.ring.path}
 
     def _join(self) -> None:
-        self._connect(self._segment.array)
-        self._segment.close()
+        super()._join()
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "columns", "exchange": way}
         gain = known_gain(self.tables.exchange.peer, not shard_config(self.config).uses_engine,
-                          isinstance(self.tables.entity.steps, OwnerTransferRows))
+                          self.tables.owner_transfer)
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 
 
@@ -131,7 +138,8 @@ class ColumnWorkerRun(ColumnRun, WorkerRun):
         return BatchRing(self._hello["batches"])
 
     def _join(self) -> None:
-        self._connect(SharedSegment.attach(self._hello["segment"]))
+        self._open_exchange(self._hello["exchange"])
+        super()._join()
 
 
 class ColumnRanker(RankRanker):

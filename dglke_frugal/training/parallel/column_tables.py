@@ -21,11 +21,10 @@ from ...store import EmbeddingStore
 from ...store.embedding_store import read_rows
 from ...store.rows.flush_config import StoreAddress
 from ...store.rows.half_embeddings import Rounding, embeddings_of, stored_embeddings
-from ...store.rows.owner_transfer_rows import OwnerTransferRows
 from ..plan.column_config import Columns, uses_owner_transfer, columns_of, shard_config
 from ..processes.process_group import ProcessGroup
-from ..processes.step_exchange import StepExchange, agree
-from ..tables.start_values import start_values, table_dims
+from ..processes.step_exchange import StepExchange
+from ..tables.start_values import start_values
 from ..tables.tables import entity_flushing, entity_rounding
 from .rank_tables import RankTables
 
@@ -98,14 +97,20 @@ class ColumnTables(RankTables):
         self.slices, self._columns = slices, columns
         self.exchange: Optional[StepExchange] = None
 
+    @property
+    def owner_transfer(self) -> bool:
+        """Whether the ranks move whole rows of entities for each other (store/rows/row_transfer.py)."""
+        address = self.entity.address
+        return address is not None and address.flushing.owner_transfer
+
     def connect(self, group: ProcessGroup) -> None:
         """Collective, before the first step, when the exchange is connected. Raises InputError."""
-        rows, exchange = self.entity.steps, self.exchange
-        if not isinstance(rows, OwnerTransferRows):
+        if not self.owner_transfer:
             return
-        if not exchange.reaches:
+        if not self.exchange.reaches:
             raise InputError("these GPUs do not open each other's memory, although they reach it; use --peer off")
-        rows.connect(exchange.native, agree(group, rows.handle))
+        transfer = self.entity.steps.transfer
+        transfer.connect(self.exchange.native, group.all_of(transfer.handle))
 
     def drain(self) -> None:
         super().drain()
@@ -152,7 +157,7 @@ class ColumnTables(RankTables):
         dims = {name: columns.dim for name, columns in self._columns.items()}
         of_rank = {name: tables[0] for name, tables in self.slices.items()}
         if group.rank:
-            paths = group.barrier()
+            paths = group.from_first()
             tables = {name: _native.HostTable(paths[name], own.rows, dims[name], element=own.element)
                       for name, own in of_rank.items()}
         else:
@@ -162,7 +167,7 @@ class ColumnTables(RankTables):
                 for begin in range(0, len(whole), ROWS_AT_A_TIME):
                     part = slice(begin, min(len(whole), begin + ROWS_AT_A_TIME))
                     copy[part] = whole[part]
-            group.barrier({name: table.path for name, table in tables.items()})
+            group.from_first({name: table.path for name, table in tables.items()})
         yield CopiedTables(tables)
 
 
@@ -179,7 +184,7 @@ def _with_entities(config: TrainConfig, slices: Dict[str, List[_native.HostTable
     relation = slices["relation"][0]
     stores = {"entity": entity, "relation": EmbeddingStore(relation.rows, relation.dim, config.loss.lr, table=relation,
                                                            device=device)}
-    return ColumnTables(table_dims(shard_config(config, rank)), stores, slices, _columns(config))
+    return ColumnTables(shard_config(config, rank).model.dims, stores, slices, _columns(config))
 
 
 def _rounding(config: TrainConfig, rank: int) -> Optional[Rounding]:
@@ -187,7 +192,7 @@ def _rounding(config: TrainConfig, rank: int) -> Optional[Rounding]:
 
 
 def _columns(config: TrainConfig) -> Dict[str, Columns]:
-    dims = table_dims(config)
+    dims = config.model.dims
     return columns_of(config, {"entity": dims.entity, "relation": dims.relation})
 
 

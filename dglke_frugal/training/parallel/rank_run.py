@@ -6,25 +6,24 @@ Rank 0 leads: it loads, allocates, runs the engines, says what all have to agree
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
 from ..._native import EngineError
 from ...data import KnowledgeGraph
 from ...errors import first_line, shortage
-from ...evaluation import SIDES, Evaluation
-from ...evaluation.ranking import Comparison
+from ...evaluation import Evaluation
 from ...options import TrainConfig
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
 from ..log.tracker import MakeTracker, Trackers
 from ..processes.process_group import Worker, Rank0, ProcessGroup, RankError
+from ..processes.process_watch import ProcessWatch
 from ..run.interrupt import Interrupt
-from ..run.ranker import Ranker
+from ..run.ranker import Ranker, comparisons, counts_of_all
 from ..run.run import TrainingRun
 from ..run.session import open_device
 from .rank_report import RankReport
@@ -66,16 +65,30 @@ class RankRun(TrainingRun):
         super().__exit__(kind, error, trace)
 
     def _make_interrupt(self) -> Interrupt:
-        return AgreedInterrupt(self)
+        return super()._make_interrupt() if self.leads else Interrupt(None, self._stop_signal)
+
+    def _stop_signal(self, own):
+        stops = self.group.stops_after(self.steps_done, own, self.ahead, self.config.run.max_step)
+        return self.group.stop_signal if stops else None
 
     def _give_up(self, error: RuntimeError) -> None:
         if isinstance(error, (EngineError, RankError)):  # of another rank, which has said so
             raise error
         raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {first_line(error)}") from error
 
+    def train(self) -> None:
+        self._join()
+        others = {rank: process for rank, process in enumerate(self.group.all_of(os.getpid())) if rank != self.rank}
+        self._watch = ProcessWatch(others, self._rank_has_ended)
+        super().train()
+
     def _join(self) -> None:
         """What all ranks do together once they are there."""
         self.tables.connect(self.group, self.config.device.peer)
+
+    def _rank_has_ended(self, rank: int, process: int) -> None:
+        """Or a device would wait for it for ever."""
+        self.tables.fail(f"Rank {rank} (process {process}) has ended.")
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -88,7 +101,7 @@ class RankRun(TrainingRun):
         self.tables.still = True
         yield
         self.tables.still = False
-        self.summary["stopped_early"] = self.group.barrier(self.summary["stopped_early"])
+        self.summary["stopped_early"] = self.group.from_first(self.summary["stopped_early"])
 
     def checkpoint(self) -> None:
         with self.pause():
@@ -109,12 +122,12 @@ class RankRun(TrainingRun):
         training = self.summary["training"]
         report = RankReport.of(self.rank, training["steps"], training["seconds"], own, self.tables.stores)
         self.tables.drain()
-        gathered = self.group.gather(json.dumps(asdict(report)).encode())
-        if gathered is not None:
-            reports = [RankReport(**json.loads(part)) for part in gathered]
+        reports = [RankReport(**part) for part in self.group.all_of(asdict(report))]
+        if self.leads:
             print("\n".join(each.line() for each in reports), flush=True)
             self.summary["ranks"] = [each.to_dict() for each in reports]
-        self.group.barrier()
+        self._watch.close()
+        self.group.barrier()  # from here on a rank may end
         self.tables.still = True
         self.tables.close()
 
@@ -150,8 +163,8 @@ class Rank0Run(RankRun):
 
     def train(self) -> None:
         self._group = self._processes.start()
-        self._group.handshake(self._hello())
-        self._join()
+        self._group.from_first(self._hello())
+        self._group.barrier()  # all are ready
         self.tables.still = False
         super().train()
 
@@ -194,10 +207,6 @@ class WorkerRun(RankRun):
     def _log_batch_size(self) -> None:
         pass
 
-    def train(self) -> None:
-        self._join()
-        super().train()
-
     def _stop(self, interrupt) -> None:
         raise SystemExit(interrupt.exit_code)
 
@@ -205,27 +214,6 @@ class WorkerRun(RankRun):
         self._end_training()
         if self.config.evaluation.test:
             self.ranker.rank("Test", self.graph.test, self.tables)
-
-
-class AgreedInterrupt(Interrupt):
-    """A signal to any rank, to which all ranks react after the same step. Ask once after each step."""
-
-    def __init__(self, run: RankRun):
-        super().__init__()
-        self._run = run
-
-    def __bool__(self) -> bool:
-        run = self._run
-        return run.group.stops_after(run.steps_done, self.signal, run.ahead, run.config.run.max_step)
-
-    @property
-    def exit_code(self) -> int:
-        agreed = self._run.group.stop_signal
-        return 128 + agreed if agreed else 0
-
-    def _announce(self) -> None:
-        if self._run.leads:  # for all
-            super()._announce()
 
 
 class RankRanker(Ranker):
@@ -249,23 +237,8 @@ class RankRanker(Ranker):
             return super()._evaluate(triples, tables) if self._run.leads else None
         shares = [tuple(columns) for columns in zip(*(np.array_split(column, group.ranks) for column in triples))]
         own = shares[group.rank]
-        compared = super()._evaluate(own, tables).compared if len(own[0]) else _nothing()
-        parts = group.gather(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
-                                      for numbers in (compared[side].better, compared[side].equal)))
-        return None if parts is None else Evaluation(triples, _joined(parts), protocol)
-
-
-def _nothing() -> Dict[str, Comparison]:
-    none = np.empty(0, np.int64)
-    return {side: Comparison(none, none, 0) for side in SIDES}
-
-
-def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
-    """Comparisons of all triples from the shares of the ranks, in rank order."""
-    numbers = [np.frombuffer(part, np.int64).reshape(len(SIDES), 2, -1) for part in parts]
-    return {
-        side: Comparison(*np.concatenate([share[i] for share in numbers], axis=1), 0) for i, side in enumerate(SIDES)
-    }
+        counts = counts_of_all(group, super()._evaluate(own, tables).compared if len(own[0]) else None)
+        return Evaluation(triples, comparisons(np.concatenate(counts, axis=2)), protocol) if self._run.leads else None
 
 
 def sentence_of(rank: int, error: BaseException) -> str:

@@ -8,13 +8,16 @@ from ...data import KnowledgeGraph
 from ...models import RowDims
 from ...options import TrainConfig
 from ...store import EmbeddingStore
+from ...store.cache_policy import keeps_hot_rows
 from ...store.rows.flush_config import StoreAddress
+from ...store.rows.in_step_sync import exchanged_floats
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..processes.process_group import ProcessGroup
-from ..tables.start_values import start_values, table_dims
+from ..processes.step_exchange import ExchangeFloats, StepExchange
+from ..tables.start_values import start_values
 from ..tables.tables import Tables, entity_rounding, rank_flushing
-from .replicas import CollectiveSize, RankExchange, ReplicatedTable
+from .replicas import ReplicatedTable
 
 
 class RankTables(Tables):
@@ -50,7 +53,7 @@ class RowTables(RankTables):
     whole."""
 
     def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
-                 collective: Optional[RankExchange] = None):
+                 collective: Optional[StepExchange] = None):
         """replicated: relations and, for TransR, projections. collective: of devices that synchronise in each step, for
         entities."""
         super().__init__(dims, entity, *(table.store for table in replicated.values()))
@@ -67,11 +70,6 @@ class RowTables(RankTables):
         for exchange in self._exchanges:
             exchange.fail(sentence)
 
-    def close(self) -> None:
-        super().close()
-        for exchange in self._exchanges:
-            exchange.close()
-
     def addresses(self) -> Dict[str, dict]:
         """Where other ranks find each table, as JSON."""
         replicated = {name: table.address for name, table in self._replicated.items()}
@@ -85,14 +83,14 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
 
     device: the store.device.Device of rank 0, if the ranks compute on devices.
     """
-    dims = table_dims(config)
+    dims = config.model.dims
     flushing = rank_flushing(config, graph.n_entities, dims.entity)
     collective = _collective(config, flushing.max_rows_per_step, 0, device)
     relations = config.model.relation_rows(graph.n_relations)
     starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, config.run.seed)
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
-        hot_rows=partition.hot_entities(graph) if flushing.policy == "static" else (), flushing=flushing,
+        hot_rows=partition.hot_entities(graph) if keeps_hot_rows(flushing.policy) else (), flushing=flushing,
         exchange=collective and collective.native, start=starts["entity"].fill)
     return RowTables(dims, entity, {
         name: ReplicatedTable(config, name, relations, dim, 0, device, start=starts[name].fill)
@@ -102,7 +100,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
 def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[str, dict], rank: int,
                   device=None) -> RowTables:
     """The tables of rank 0, for another rank and its device. Raises RuntimeError if rank 0 has ended."""
-    dims = table_dims(config)
+    dims = config.model.dims
     address = StoreAddress.from_json(addresses["entity"])
     collective = _collective(config, address.flushing.max_rows_per_step, rank, device, addresses["collective"])
     entity = EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=entity_rounding(config),
@@ -114,14 +112,11 @@ def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[st
 
 
 def _collective(config: TrainConfig, rows: int, rank: int, device,
-                path: Optional[str] = None) -> Optional[RankExchange]:
+                path: Optional[str] = None) -> Optional[StepExchange]:
     """rows: of a step. path: what rank 0 has told the others."""
     if not config.in_step_sync:
         return None
-    from ...store.rows.synchronised_rows import SynchronisedRows  # here, because it imports torch
-
-    return RankExchange(CollectiveSize(SynchronisedRows.exchanged_floats(rows)), rank, config.device.ranks, device,
-                        path)
+    return StepExchange(ExchangeFloats(exchanged_floats(rows)), rank, config.device.ranks, device, path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

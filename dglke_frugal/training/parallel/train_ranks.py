@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
-import threading
 import time
 import traceback
 from dataclasses import replace
@@ -15,6 +13,7 @@ from typing import Optional, Sequence
 
 from ... import _native
 from ..._native import EngineError
+from ...data import KnowledgeGraph
 from ...divergence import DIVERGED
 from ...errors import DeviceLost, InputError, shortages_as_input_errors
 from ...options import TrainConfig
@@ -23,13 +22,15 @@ from ..log.tracker import MakeTracker
 from ..plan.parallel import slow_processes
 from ..processes.launch import find_processes
 from ..processes.process_group import Worker, RankError
-from ..run.session import load, open_device, run_session, thread_count
+from ..processes.process_watch import ProcessWatch
+from ..run.session import Session, load, open_device, thread_count
 from .rank_run import DeviceFailure, WorkerRun, Rank0Run, sentence_of
 
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
 
-def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
+def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = (),
+                graph: Optional[KnowledgeGraph] = None) -> Path:
     """As train.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
     Raises SystemExit, after a sentence on stderr, if a rank fails or ends: with code 2 for an InputError of one, as one
@@ -47,7 +48,8 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
             print(f"--parallel {config.device.parallel}: {reasons['parallel']}", flush=True)
         run_class, _ = run_classes(config)
         device = open_device(config)
-        return run_session(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers))
+        return Session(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers),
+                       graph).carry_out()
     except (EngineError, RankError, DeviceFailure) as error:
         if DIVERGED in str(error):  # which is no fault of another rank, whichever found it first
             raise InputError(str(error)) from None
@@ -71,13 +73,14 @@ def follow(connection: Connection, rank: int) -> int:
     group = Worker(connection, rank)
     try:
         with shortages_as_input_errors():
-            hello = group.hello()
-            _end_with(hello["pid"])
+            hello = group.from_first()
+            group.ranks = hello["ranks"]
+            ProcessWatch({0: hello["pid"]}, _end_soon)
             config = TrainConfig.from_flags(hello["flags"])
             _native.set_num_threads(thread_count(config))
             _, run_class = run_classes(config)
             with run_class(config, load(config), group, hello) as run:
-                group.ready()
+                group.barrier()
                 run.train()
                 run.finish()
         return 0
@@ -94,13 +97,7 @@ def follow(connection: Connection, rank: int) -> int:
         return 2 if isinstance(error, InputError) else 1
 
 
-def _end_with(parent: int) -> None:
-    """End this process soon after rank 0's, whatever it is doing then."""
-    process = os.pidfd_open(parent)
-
-    def watch():
-        select.select([process], [], [])
-        time.sleep(ORPHAN_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+def _end_soon(*_) -> None:
+    """End this process after rank 0's, whatever it is doing then."""
+    time.sleep(ORPHAN_SECONDS)
+    os._exit(1)

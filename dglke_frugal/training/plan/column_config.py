@@ -16,7 +16,6 @@ from ...options import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from ...store.row_bytes import row_bytes
 from ...store.rows.flush_config import SMALL_TABLE
 from ..step.step_config import StepConfig
-from ..tables.start_values import table_dims
 
 STEPS_AHEAD = 8  # that one rank's host may be ahead of another's, whose devices wait for each other in each step
 
@@ -97,12 +96,12 @@ def shard_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
 
 
 def uses_owner_transfer(config: TrainConfig, entities: int) -> bool:
-    """Whether ranks carry the rows of so many entities over the bus for each other (store/rows/owner_transfer_rows.py).
+    """Whether ranks carry the rows of so many entities over the bus for each other (store/rows/row_transfer.py).
 
     On many machines a bus moves a limited number of rows of a large table rather than of bytes. Of a small one it moves
     bytes, and rows that nobody hands on are faster (docs/gpus.md).
     """
-    large = entities * row_bytes(table_dims(config).entity, config.model.row_dtype) > SMALL_TABLE
+    large = entities * row_bytes(config.model.dims.entity, config.model.row_dtype) > SMALL_TABLE
     return large and shard_config(config).uses_engine and own_gpus(config) and reach_each_other(config)
 
 

@@ -9,18 +9,16 @@ from typing import Dict, Optional, Tuple
 from ... import _native, available_memory
 from ...errors import InputError
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
-from ...models import Model, RowDims, TorchModel, find_model
+from ...models import RowDims, TorchModel, find_model
 from ...options import TrainConfig, state_floats
+from ...store.cache_policy import index_bytes
 from ...store.row_bytes import FLOAT, row_bytes
 from ..checkpoint.run_folder import CHECKPOINTS
-from ..full_softmax.flash_shape import flash_floats, flash_fits
-from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
-from ..step.step_config import KERNEL_MODELS
-from ..tables.start_values import table_dims
-from ..tables.tables import entity_flushing, rank_flushing
+from ..processes.step_exchange import ExchangeFloats
+from ..tables.tables import ENTRIES, entity_flushing, rank_flushing
 from .column_config import uses_owner_transfer, shard_config
-from .kernel_step_bytes import kernel_step_bytes
-from .matrix_step_bytes import factor_floats, matrix_step_bytes
+from .step_bytes import (device_step_bytes, entity_row_bytes, factor_floats, full_softmax_bytes, host_step_bytes,
+                         kernel_step_bytes)
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a custom model
@@ -31,7 +29,7 @@ PER_PROCESS = {"training step", "batches ahead", "cache index", "entity cache", 
                "interpreter", "known triples", "entities in float32"}
 ID_BYTES = 8  # of a candidate
 FLUSH_RECORDS_BYTES = 3 << 20  # of updates that have not landed
-SCORED_SLOT_BYTES = 5  # of a slot of a policy by scores
+SLOT_BYTES = 8  # that a rank knows of a slot of its cache
 HOST, DEVICE, DISK = "host", "device", "disk"
 SMALL_FILES_BYTES = 256 << 10  # flags, result and manifests, with the blocks of a file system that they take
 LOG_LINE_BYTES = 512  # of metrics.jsonl
@@ -109,13 +107,13 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
     ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
     matrices = model.matrices if config.device.gpu[0] >= 0 else None
     collective = gradients = 0
-    for name, dim, entries in (("relation", dims.relation, 1), ("projection", dims.projection, 2)):
+    for name, entries in ENTRIES.items():
+        dim = getattr(dims, name)
         if not dim:
             continue
-        if name == matrices:
-            collective += ranks * FLOAT * factor_floats(model, dims, config.batch.positives)
-        else:
-            collective += ranks * 2 * FLOAT * min(graph.relations, edges) * (1 + entries * (dim + 1))
+        floats = (ExchangeFloats(factor_floats(model, dims, config.batch.positives)) if name == matrices else
+                  ExchangeFloats.of_sums(min(graph.relations, edges), dim, entries))
+        collective += floats.segment_bytes(ranks)
         gradients += entries * edges * row_bytes(dim)
     return collective, gradients
 
@@ -135,21 +133,16 @@ def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
     return sum(_parts(config, graph)[DEVICE].values())
 
 
-def entity_row_bytes(config: TrainConfig) -> int:
-    """Bytes of an entity's row, in host memory and in a device's cache alike."""
-    return row_bytes(table_dims(config).entity, config.model.row_dtype, config.loss.optimizer)
-
-
 def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
     ranks, own = config.device.ranks, shard_config(config)
     parts = _parts_of(own, graph)
-    dims = table_dims(config)
+    dims = config.model.dims
     if uses_owner_transfer(config, graph.entities):
         from ...store.rows.device_rows import STEPS_ON_DEVICE
-        from ...store.rows.owner_transfer_rows import SHAPES  # with torch, which runs on the CPU do without
+        from ...store.rows.row_transfer import SHAPES  # with torch, which runs on the CPU do without
 
-        records = min(graph.entities, own.batch.most_entities) * row_bytes(table_dims(own).entity)
+        records = min(graph.entities, own.batch.most_entities) * row_bytes(own.model.dims.entity)
         parts[DEVICE]["training step"] += STEPS_ON_DEVICE * (SHAPES - 1) * records
     for name in parts[HOST].keys() - {"triples"}:
         parts[HOST][name] *= ranks
@@ -173,7 +166,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.device.parallel == "columns" and config.device.ranks > 1:
         return _column_parts(config, graph)
     model = find_model(config.model.model_name)
-    dims = table_dims(config)
+    dims = config.model.dims
     tables = {"entity": (graph.entities, dims.entity), "relation": (graph.relations, dims.relation),
               "projection": (graph.relations, dims.projection)}
     tables = {name: shape for name, shape in tables.items() if shape[1]}
@@ -191,9 +184,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     positives, negatives = batch.positives, 0 if batch.against_all else batch.most_edges
     distinct = min(graph.entities, 2 * positives + negatives)
     if config.batch.against_all:
-        host["training step"] = _full_softmax_bytes(config, graph, dims)
+        host["training step"] = full_softmax_bytes(config, dims, graph.entities, graph.relations)
     else:
-        host["training step"] = _step_bytes(config, model, dims, positives, negatives)
+        host["training step"] = host_step_bytes(config, model, dims, negatives)
     if config.model.is_half and config.device.gpu[0] < 0:
         host["training step"] += distinct * row_bytes(dims.entity)  # csrc/store/stochastic_rounded_rows.h
     host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
@@ -206,16 +199,14 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         slots = flushing.slots
         host["flush engine"] = FLUSH_RECORDS_BYTES + _native.engine_bytes(
             flushing, graph.entities, dims.entity, state_floats(optimizer, dims.entity), config.model.row_dtype, on_gpu)
-        # A rank's record of each slot; and the arrays of csrc/engine/numbered_rows.h or csrc/cache/scored_sets.h.
-        each_slot = graph.entities // 6 if flushing.policy == "static" else SCORED_SLOT_BYTES * slots
-        host["cache index"] = 8 * slots + each_slot
+        host["cache index"] = SLOT_BYTES * slots + index_bytes(flushing.policy, slots, graph.entities)
         (device if on_gpu else host)["entity cache"] = slots * row
     if on_gpu:
         device.update({name: size for name, size in table_bytes.items()
                        if name != "entity table" or ranks == 1 and not config.uses_engine})
         device["training step"] = host.pop("training step")
         if not config.batch.against_all:
-            device["training step"] = _device_step_bytes(
+            device["training step"] = device_step_bytes(
                 config, model, dims, distinct, graph.relations,
                 device.get("entity cache", device.get("entity table", 0)), device["training step"])
     elif config.computes_on_device and not config.batch.against_all:  # tables, too, with the buffers of csrc/step
@@ -267,66 +258,6 @@ def _ranking_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> int:
     rows = min(GATHERED_BYTES, graph.ranked * sampled * dims.entity * FLOAT)
     known = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
     return known + lists + rows + 3 * queries * dims.entity * FLOAT
-
-
-def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
-    """Buffers of csrc/step: edge gradients, queries, negatives twice (as rows and as panels), weights."""
-    own = positives if config.batch.neg_deg_sample else 0
-    columns = config.batch.neg_sample_size + (config.batch.chunk if own else 0)
-    relation = model.gradient_floats(dims, config.model.score_rule)
-    floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
-    floats += positives * (columns + relation)
-    if dims.projection:
-        floats += positives * (dims.projection + dims.entity + dims.relation)
-    if isinstance(model, TorchModel):  # autograd keeps what it multiplied, for every pair of a positive and a negative
-        floats += 3 * positives * columns * dims.entity
-    return FLOAT * floats
-
-
-def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
-    """Buffers of training/full_softmax: scores and gradients of tiles, and vectors of queries and of the batch's rows,
-    counted as tensors, not measured."""
-    scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
-    positives, loss = config.batch.batch_size, config.loss
-
-    model = find_model(config.model.model_name)
-    distances, bound = model.similarity != "dot", model.bound
-    matmul = config.device.matmul if config.device.gpu[0] >= 0 and not distances else "fp32"
-
-    def of_table(rows: int, dim: int, rate: float, in_batch: int) -> int:
-        if flash_fits(matmul, rows, dim, loss.labels == "1vsall", bound, rate):
-            return flash_floats(loss.optimizer, positives, rows, dim, in_batch)
-        tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
-        rounded = (tile.scores + 4 * positives) * dim // 2 if matmul == ROUNDED_MATMUL else 0
-        held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
-        if distances:  # also a tile's rows as they are compared (full_softmax/tile_products.py)
-            held += 2 * positives * tile.scores + tile.scores * dim
-        return positives * tile.scores + held + rows + rounded
-
-    floats = of_table(graph.entities, dims.entity, loss.entity_dropout, 2 * positives)
-    floats += positives * (24 * dims.entity + 12 * dims.relation)
-    if loss.relation_prediction:
-        floats += of_table(graph.relations, dims.relation, loss.relation_dropout, positives)
-        floats += positives * (6 * dims.entity + 6 * dims.relation)
-    return FLOAT * floats
-
-
-def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, relations: int, held: int,
-                       host_step: int) -> int:
-    """Buffers of a step: of kernels, and of matrices that lie on the device, as they are made; else of torch operations
-    by count of tensors, not measured, where no operation works in place of another, and the graphs of both directions
-    of corruption share their buffers, in addition to those of the first steps, which are no graphs.
-    """
-    positives = config.batch.positives
-    if model.name in KERNEL_MODELS:
-        return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held)
-    if not isinstance(model, TorchModel) and model.matrices:
-        ranks = config.device.ranks
-        gathered = ranks * FLOAT * factor_floats(model, dims, positives) if ranks > 1 else 0
-        return gathered + matrix_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config))
-    pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
-    pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
-    return 2 * (2 * host_step + FLOAT * pairwise)
 
 
 def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -> str:

@@ -48,9 +48,9 @@ def check_threads(wanted: Mapping[str, int]) -> None:
         raise InputError(f"{name} makes this {total} threads in all, and this machine takes {most}; give fewer")
 
 
-def torchrun_number(name: str, environment: Mapping[str, str] = os.environ, default: Optional[int] = None) -> int:
+def torchrun_number(name: str, default: Optional[int] = None) -> int:
     """A number that torchrun gives in an environment variable. Raises InputError if it is none."""
-    given = environment.get(name, default)
+    given = os.environ.get(name, default)
     try:
         return int(given)
     except (TypeError, ValueError) as error:
@@ -62,7 +62,7 @@ def torchrun_number(name: str, environment: Mapping[str, str] = os.environ, defa
 
 def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:
     """Threads of all processes of a run, for check_threads. of_process: those of each one's kernels."""
-    ranks = max(config.device.ranks, torchrun_number("WORLD_SIZE", default=1))
+    ranks = max(config.device.ranks, torchrun_number("WORLD_SIZE", 1))
     source = "--num_thread" if config.device.ranks > 1 else "OMP_NUM_THREADS"
     store = config.store
     return {f"--num_proc {ranks}": ranks, f"{source} {of_process}": ranks * of_process,

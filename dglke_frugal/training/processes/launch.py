@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 from multiprocessing.connection import Connection, Pipe
-from typing import Dict, Mapping
+from typing import Dict
 
 from ...errors import InputError
 from ...options import TrainConfig
@@ -61,10 +61,10 @@ class TorchrunProcesses:
     The name is an abstract socket's: it ends with the process and is no file.
     """
 
-    def __init__(self, environment: Mapping[str, str]):
-        self.rank, self.ranks = (torchrun_number(name, environment) for name in ("RANK", "WORLD_SIZE"))
+    def __init__(self):
+        self.rank, self.ranks = (torchrun_number(name) for name in ("RANK", "WORLD_SIZE"))
         parts = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-        self._name = "\0dglke_frugal-" + "-".join(environment.get(part, "") for part in parts)
+        self._name = "\0dglke_frugal-" + "-".join(os.environ.get(part, "") for part in parts)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if self.rank == 0:
             try:
@@ -123,9 +123,9 @@ class TorchrunProcesses:
         self._socket.close()
 
 
-def find_processes(config: TrainConfig, environment: Mapping[str, str] = os.environ):
+def find_processes(config: TrainConfig):
     """Who starts the ranks of this run. Raises InputError for contradicting numbers."""
-    ranks = torchrun_number("WORLD_SIZE", environment, 1)
+    ranks = torchrun_number("WORLD_SIZE", 1)
     if ranks == 1:
         return OwnProcesses(config.device.ranks)
     if config.device.num_proc not in (1, ranks):
@@ -137,4 +137,4 @@ def find_processes(config: TrainConfig, environment: Mapping[str, str] = os.envi
             f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; "
             "give --gpu as many, or a number that divides it"
         )
-    return TorchrunProcesses(environment)
+    return TorchrunProcesses()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections import deque
+from itertools import accumulate
 from multiprocessing.connection import Connection, wait
 from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
 
@@ -21,6 +23,26 @@ LOOK_STEPS, LOOK_SECONDS = 8, 0.01  # between two looks at the sockets, whicheve
 
 class RankError(RuntimeError):
     """A rank has stopped, so the others cannot go on; the message says which one, and why if it could tell."""
+
+
+class Group(ABC):
+    """Processes that train together, as one of them sees it: collectives that all of them call in the same order."""
+
+    @abstractmethod
+    def all_bytes(self, content: bytes) -> List[bytes]:
+        """What each process gives, in their order, in all of them."""
+
+    def all_of(self, fact: Any) -> List[Any]:
+        """The same of values of JSON."""
+        return [json.loads(part) for part in self.all_bytes(json.dumps(fact).encode())]
+
+    def from_first(self, fact: Any = None) -> Any:
+        """What the first process gives, in all of them."""
+        return self.all_of(fact)[0]
+
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        self.all_bytes(b"")
 
 
 class Channel:
@@ -81,8 +103,8 @@ class Channel:
         self.connection.close()
 
 
-class ProcessGroup:
-    """The common knowledge of an interrupt: after which step all ranks stop, and for which signal."""
+class ProcessGroup(Group):
+    """What both sides know of an interrupt: after which step all ranks stop, and for which signal."""
 
     def __init__(self, rank: int, ranks: int):
         self.rank, self.ranks = rank, ranks
@@ -115,24 +137,11 @@ class Rank0(ProcessGroup):
         self._channels = [Channel(connections[rank], rank) for rank in sorted(connections)]
         self._processes = list(processes)
 
-    def handshake(self, hello: Dict[str, Any]) -> None:
-        """Tell all others what the run is; returns when all are ready."""
+    def all_bytes(self, content):
+        parts = [content] + [channel.expect("part")[1] for channel in self._channels]
         for channel in self._channels:
-            channel.send("hello", **hello)
-        for channel in self._channels:
-            channel.expect("ready")
-
-    def barrier(self, news: Any = None) -> Any:
-        """Wait until all ranks are here, then let all go on, with `news` from rank 0."""
-        for channel in self._channels:
-            channel.expect("here")
-        for channel in self._channels:
-            channel.send("go", news=news)
-        return news
-
-    def gather(self, content: bytes) -> Optional[List[bytes]]:
-        """The values of all ranks, in rank order; None for all but rank 0."""
-        return [content] + [channel.expect("part")[1] for channel in self._channels]
+            channel.send("all", b"".join(parts), sizes=[len(part) for part in parts])
+        return parts
 
     def stops_after(self, done: int, signal: Optional[int], ahead: int, last: int) -> bool:
         """Whether all ranks stop after step number `done`, because one of them got a signal.
@@ -179,27 +188,14 @@ class Worker(ProcessGroup):
     """Another rank than 0."""
 
     def __init__(self, connection: Connection, rank: int):
-        super().__init__(rank, 0)
+        super().__init__(rank, 0)  # rank 0 says how many there are
         self._channel = Channel(connection, 0)
         self._told = False
 
-    def hello(self) -> Dict[str, Any]:
-        """Rank 0's message about the run."""
-        hello = self._channel.expect("hello")[0]
-        self.ranks = hello["ranks"]
-        return hello
-
-    def ready(self) -> None:
-        """This rank can begin."""
-        self._channel.send("ready")
-
-    def barrier(self, news: Any = None) -> Any:
-        self._channel.send("here")
-        return self._channel.expect("go")[0]["news"]
-
-    def gather(self, content: bytes) -> Optional[List[bytes]]:
+    def all_bytes(self, content):
         self._channel.send("part", content)
-        return None
+        fields, joined = self._channel.expect("all")
+        return [joined[end - size : end] for size, end in zip(fields["sizes"], accumulate(fields["sizes"]))]
 
     def stops_after(self, done: int, signal: Optional[int], ahead: int, last: int) -> bool:
         if signal and not self._told:

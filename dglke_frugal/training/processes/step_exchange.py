@@ -1,17 +1,15 @@
-"""A rank's side of the exchange inside a step (csrc/comm), and what ends it when another rank does."""
+"""A rank's side of the exchange inside a step (csrc/comm)."""
 
 from __future__ import annotations
 
-import json
-import os
-import select
-import threading
 import time
-from typing import TYPE_CHECKING, Any, List, Optional, Protocol, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional, Sequence
 
 import numpy as np
 
 from ... import _native
+from ...store.device.shared_segment import SharedSegment
 from .process_group import ProcessGroup, RankError
 
 if TYPE_CHECKING:
@@ -20,32 +18,46 @@ if TYPE_CHECKING:
 SAY_SECONDS = 1.0  # from where a rank fails to where it says why
 
 
-class ExchangeFloats(Protocol):
-    """Floats of the regions of an exchange (csrc/comm/host_exchange.h)."""
+@dataclass(frozen=True)
+class ExchangeFloats:
+    """Floats of the regions of an exchange (csrc/comm/host_exchange.h). Without weights and squares nothing goes
+    through those regions."""
 
     scores: int
-    weights: int
-    squares: int
+    weights: int = 1
+    squares: int = 4
 
+    @classmethod
+    def of_sums(cls, rows: int, dim: int, entries: int) -> ExchangeFloats:
+        """For the sums of gradients of so many rows of a step, at most, in so many entries."""
+        floats = _native.Replica.floats(rows, dim, entries)
+        return cls(floats, squares=floats)  # the two regions take turns
 
-def segment_bytes(floats: ExchangeFloats, ranks: int) -> int:
-    """Of the memory that ranks share for an exchange."""
-    return _native.exchange_bytes(ranks, floats.scores, floats.weights, floats.squares)
+    def segment_bytes(self, ranks: int) -> int:
+        """Of the memory that so many ranks share for it."""
+        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
 
 
 class StepExchange:
-    """Made in each rank, then connected in all of them; `native` is what kernels take.
+    """Made in each rank, in memory that rank 0 makes and the others find, then connected in all of them.
 
-    peer: whether devices reach each other's memory.
+    Attributes:
+        native: what kernels take.
+        path: where the other ranks find the memory.
+        peer: whether devices reach each other's memory.
     """
 
-    def __init__(self, segment: np.ndarray, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device]):
+    def __init__(self, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device],
+                 path: Optional[str] = None):
+        """path: what rank 0 has told the others."""
         self.rank, self.ranks, self._device = rank, ranks, device
+        self._segment = None if path else SharedSegment(size.segment_bytes(ranks))
+        memory = SharedSegment.attach(path) if path else self._segment.array
+        self.path = path or self._segment.path
         self._on_gpu = device is not None and device.torch_device.type == "cuda"
-        self.native = _native.Exchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
+        self.native = _native.Exchange(device.share(memory) if self._on_gpu else memory, rank, ranks,
                                        size.scores, size.weights, size.squares)
         self.peer = False
-        self._watch: Optional[_Watch] = None
 
     @property
     def reaches(self) -> bool:
@@ -55,16 +67,15 @@ class StepExchange:
     def connect(self, group: ProcessGroup, wanted: str) -> None:
         """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
         own = self._device.torch_device.index if self._on_gpu else None
-        known = agree(group, {"pid": os.getpid(), "device": own,
-                              "handle": self.native.handle().hex() if self._on_gpu else ""})
+        known = group.all_of({"device": own, "handle": self.native.handle().hex() if self._on_gpu else ""})
         if self._on_gpu:
             reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
-            if all(agree(group, reaches)):
-                self.peer = all(agree(group, self._open([bytes.fromhex(other["handle"]) for other in known])))
+            if all(group.all_of(reaches)):
+                self.peer = all(group.all_of(self._open([bytes.fromhex(other["handle"]) for other in known])))
             if not self.peer:
                 self.native.connect([])
-        self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
-                                    if rank != self.rank and other["pid"] != os.getpid()})
+        if self._segment is not None:
+            self._segment.close()
 
     def _open(self, handles: Sequence[bytes]) -> bool:
         try:
@@ -101,40 +112,3 @@ class StepExchange:
     def fail(self, sentence: str) -> None:
         """Let nobody wait any more; all ranks stop with the first such sentence."""
         self.native.fail(sentence)
-
-    def close(self) -> None:
-        """After all ranks have done their last step: others may end now."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
-
-def agree(group: ProcessGroup, value: Any) -> List[Any]:
-    """The values of all ranks, in rank order, in all of them."""
-    parts = group.gather(json.dumps(value).encode())
-    return group.barrier(None if parts is None else [json.loads(part) for part in parts])
-
-
-class _Watch:
-    """Fails the exchange when the process of another rank ends: the devices of the others would wait for ever."""
-
-    def __init__(self, exchange: StepExchange, processes):
-        """processes: ids by rank."""
-        self._exchange = exchange
-        self._files = {os.pidfd_open(pid): (rank, pid) for rank, pid in processes.items()}
-        self._stopped, self._stop = os.pipe()
-        self._thread = threading.Thread(target=self._run, name="rank-watch", daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        ended, _, _ = select.select([*self._files, self._stopped], [], [])
-        for file in ended:
-            if file in self._files:
-                rank, pid = self._files[file]
-                self._exchange.fail(f"Rank {rank} (process {pid}) has ended.")
-
-    def close(self):
-        os.close(self._stop)
-        self._thread.join()
-        for file in (*self._files, self._stopped):
-            os.close(file)

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import threading
-from typing import Optional
+from typing import Callable, Optional
 
 BY_HAND = (signal.SIGINT, signal.SIGTERM)
 ANNOUNCED = (signal.SIGHUP, signal.SIGUSR1)  # by a terminal that goes (which sends it twice), by Slurm before a limit
@@ -19,23 +19,28 @@ class Interrupt:
             while step < max_step and not interrupt:
                 ...
 
-    what_follows: what the first signal is answered with. signal: which one came, or None. Handlers belong to the main
-    thread; entered in another thread, nothing is caught.
+    what_follows: what the first signal is answered with, None for nothing. agree: of a loop that several processes run
+    alike, makes of the signal that this one has had, or None, the one that all of them react to. signal: which one
+    came, or None. Handlers belong to the main thread; entered in another thread, nothing is caught.
     """
 
-    def __init__(self, what_follows: str = "stopping after this step"):
-        self._what_follows = what_follows
+    def __init__(self, what_follows: Optional[str] = "stopping after this step",
+                 agree: Callable[[Optional[int]], Optional[int]] = lambda signal: signal):
+        self._what_follows, self._agree = what_follows, agree
+        self._agreed: Optional[int] = None
         self.signal: Optional[signal.Signals] = None
         self._by_hand = False  # whether a SIGINT or SIGTERM has come
         self._previous = {}
 
     def __bool__(self) -> bool:
-        return self.signal is not None
+        self._agreed = self._agree(self.signal)
+        return bool(self._agreed)
 
     @property
     def exit_code(self) -> int:
-        """The exit code that a shell expects of a command that a signal ended; 0 if none came."""
-        return 128 + self.signal if self.signal else 0
+        """What a shell expects of a command that a signal ended; 0 if none came."""
+        ended_by = self._agreed or self.signal
+        return 128 + ended_by if ended_by else 0
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
@@ -57,10 +62,8 @@ class Interrupt:
             self._by_hand = True
         if self.signal is None:
             self.signal = signal.Signals(number)
-            self._announce()
-
-    def _announce(self) -> None:
-        # Not print: the signal may have come in the middle of one, and buffered output cannot be entered twice.
-        again = "; once more to stop at once" if self._by_hand else ""
-        with contextlib.suppress(OSError):
-            os.write(2, f"\n{self.signal.name}: {self._what_follows}{again}\n".encode())
+            # Not print: the signal may have come in the middle of one, and buffered output cannot be entered twice.
+            again = "; once more to stop at once" if self._by_hand else ""
+            with contextlib.suppress(OSError):
+                if self._what_follows:
+                    os.write(2, f"\n{self.signal.name}: {self._what_follows}{again}\n".encode())

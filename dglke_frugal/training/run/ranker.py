@@ -2,18 +2,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
 from ...data import KnowledgeGraph, Triples
 from ...divergence import check_rows, longest_row
-from ...evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, evaluate, share_of
+from ...evaluation import SIDES, EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, evaluate, share_of
 from ...evaluation.chance import LOOKED_AT, Chance, candidate_counts, chance
 from ...evaluation.device import on_device
 from ...evaluation.metrics import process_lines
+from ...evaluation.ranking import Comparison
 from ...options import TrainConfig
 from ...store.rows.half_embeddings import HalfEmbeddings
+from ..processes.process_group import Group
 from ..tables.tables import Tables
 
 _PROBED = 256  # training triples whose scores tell whether those of a custom model are finite
@@ -100,3 +102,17 @@ class Ranker:
         if self._known is None:
             self._known = KnownTriples(self._graph.splits.values())
         return self._known
+
+
+def counts_of_all(group: Group, compared: Optional[Mapping[str, Comparison]]) -> List[np.ndarray]:
+    """What each process of a group has counted: (sides, 2, its triples) int64, better and equal candidates.
+
+    compared: of this process, None for no triples."""
+    own = [] if compared is None else [(compared[side].better, compared[side].equal) for side in SIDES]
+    parts = group.all_bytes(np.asarray(own, np.int64).tobytes())
+    return [np.frombuffer(part, np.int64).reshape(len(SIDES), 2, -1) for part in parts]
+
+
+def comparisons(counts: np.ndarray) -> Dict[str, Comparison]:
+    """By side, of counts (sides, 2, n)."""
+    return {side: Comparison(*of_side, 0) for side, of_side in zip(SIDES, counts)}

@@ -117,7 +117,11 @@ class TrainingRun:
                          custom_model=self.custom_model, stream=(self.config.run.seed, self.rank))
 
     def _make_interrupt(self) -> Interrupt:
-        return Interrupt()
+        return Interrupt(agree=self._stop_signal)
+
+    def _stop_signal(self, own: Optional[int]) -> Optional[int]:
+        """After a step: the signal that ends the run. own: that this process has had."""
+        return own
 
     def __enter__(self):
         return self

@@ -8,7 +8,7 @@ import secrets
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, List, Optional
 
 from ... import _native
 from ...data import KnowledgeGraph, load_graph
@@ -16,7 +16,7 @@ from ...data.name_maps import name_map_bytes
 from ...errors import InputError
 from ...files import finish_replacing, is_being_replaced
 from ...options import TrainConfig
-from ...resolve import resolve
+from ...resolve import ExecutionPlan, resolve
 from ...saved_tables import SavedTables
 from ...score_rule import log_if_two_formulas
 from ..checkpoint.final_state import last_state
@@ -26,24 +26,120 @@ from ..log.messages import end_lines, epochs, graph_facts, reading_lines, start_
 from ..plan.memory_plan import DEVICE, HOST, GraphSize
 from ..tables.unit_rows import normalize_table
 from .epochs import in_steps
+from .resume import with_seed_of
 from .run import TrainingRun
 
 
-def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
-    """As train, with the run that make_run(config, graph, folder) returns."""
-    if not resume:
-        return _carry_out(config, None, make_run)
-    graph = load(config) if config.counts_epochs else None
-    if graph is not None:
-        config = in_steps(config, len(graph.train), graph)
-    if not is_being_replaced(resume) and is_finished(resume, config):
-        return resume  # without a lock, which a folder that is only read has none of
-    with alone(resume):
-        finish_replacing(resume)
-        if not is_finished(resume, config):
-            check_saves(config, resume)
-            _carry_out(config, resume, make_run, graph)
-    return resume
+class Session:
+    """A run from its flags to its files, as this process sees it. Several machines have to agree, and override what
+    one process decides for itself (machines/train_machines.py).
+
+    Attributes:
+        leads: whether this process prints, and writes the run's files.
+        alike: a context in which all processes of the run raise an InputError, or none does.
+    """
+
+    leads = True
+    alike = contextlib.nullcontext
+
+    def __init__(self, config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
+                 graph: Optional[KnowledgeGraph] = None):
+        """resume: the folder of the run to go on with. make_run(config, graph, folder): the run. graph: the run's, if
+        it has been read."""
+        self._config, self._resume, self._make_run, self._graph = config, resume, make_run, graph
+
+    def of_first(self, value: Callable[[], Any]) -> Any:
+        """The value, of JSON, that the process which leads makes; all processes get it."""
+        return value()
+
+    def own_config(self, config: TrainConfig) -> TrainConfig:
+        """The configuration by which this process chooses its number of threads."""
+        return config
+
+    def check_graph(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """Raise InputError if the processes of the run have read different graphs."""
+
+    def plan(self, config: TrainConfig, graph: KnowledgeGraph) -> ExecutionPlan:
+        """How the run is carried out."""
+        return resolve(config, graph_size(graph), self._resume)
+
+    def make_folder(self, config: TrainConfig) -> Path:
+        """A new folder for the run."""
+        return create_run_folder(config)
+
+    def enter(self, folder: Path) -> None:
+        """The run's folder is there. Raise InputError if a process of the run does not see it."""
+
+    def network_lines(self, config: TrainConfig, graph: KnowledgeGraph, threads: int) -> List[str]:
+        """Lines of the log on the network between the processes of the run."""
+        return []
+
+    def carry_out(self) -> Path:
+        """As train."""
+        began = time.perf_counter()
+        config, resume, graph = self._config, self._resume, self._graph
+        with contextlib.ExitStack() as stack:
+            if resume:
+                if config.counts_epochs:
+                    graph = load(config, graph)
+                    config = in_steps(config, len(graph.train), graph)
+                if self.of_first(lambda: not is_being_replaced(resume) and is_finished(resume, config)):
+                    return resume  # without a lock, which a folder that is only read has none of
+                if self.leads:
+                    stack.enter_context(alone(resume))
+                    finish_replacing(resume)
+                if self.of_first(lambda: is_finished(resume, config)):
+                    return resume
+                with self.alike():
+                    check_saves(config, resume)
+                    config = with_seed_of(config, resume)
+                    check_flags(config, last_state(resume))
+            threads = thread_count(self.own_config(config))
+            _native.set_num_threads(threads)
+            warm_start = open_warm_start(config, resume)
+            with reading_lines() as read:
+                graph = load(config, graph)
+                read.append(graph)
+            facts = graph_facts(graph)
+            if config.run.seed is None:
+                config = replace(config, run=replace(config.run, seed=self.of_first(lambda: secrets.randbits(32))))
+            config = in_steps(config, len(graph.train), graph)
+            self.check_graph(config, graph)
+            plan = self.plan(config, graph)
+            plan.memory.check()
+            for line in plan.log_lines():
+                print(line, flush=True)
+            folder = resume or self.make_folder(config)
+            log_if_two_formulas(config.model.model_name, config.model.score_rule)
+            if self.leads and not resume:
+                stack.enter_context(alone(folder))
+                write_flags(folder, config)
+            self.enter(folder)
+            run = stack.enter_context(self._make_run(plan.config, graph, folder))
+            if resume:
+                run.restore()
+                if self.leads:
+                    write_flags(folder, config)
+            run.keep_names()
+            lines = self.network_lines(config, graph, threads)
+            lines += start_lines(plan.config, graph, facts, run.step_triples, folder, warm_start is not None)
+            print("\n".join(lines), flush=True)
+            if warm_start:
+                run.summary["init_from"] = warm_start.fill(run.tables, graph, run.custom_model)
+            if plan.config.model.normalize_entities and not run.steps_done:
+                normalize_table(run.tables.embeddings()["entity"])
+            run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.memory.bytes(HOST),
+                               planned_device_bytes=plan.memory.bytes(DEVICE))
+            run.seconds["initialization"] = time.perf_counter() - began
+            print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+            began = time.perf_counter()
+            run.train()
+            print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
+            run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
+            run.finish()
+            if self.leads:
+                print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
+        return folder
 
 
 def check_saves(config: TrainConfig, folder: Path) -> None:
@@ -51,56 +147,6 @@ def check_saves(config: TrainConfig, folder: Path) -> None:
     if config.run.no_save_emb and SavedTables.of(folder).step is not None:
         raise InputError(f"--no_save_emb: {folder} has saved tables, next to which the result of more steps would "
                          "stand; leave it out, or start a new run from its rows with --init_from")
-
-
-def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
-               graph: Optional[KnowledgeGraph] = None) -> Path:
-    """graph: the run's, if it has been read."""
-    began = time.perf_counter()
-    if resume:
-        check_flags(config, last_state(resume))
-    threads = thread_count(config)
-    _native.set_num_threads(threads)
-    warm_start = open_warm_start(config, resume)
-    with reading_lines() as read:
-        graph = load(config) if graph is None else graph
-        read.append(graph)
-    facts = graph_facts(graph)
-    if config.run.seed is None:
-        config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
-    config = in_steps(config, len(graph.train), graph)
-    plan = resolve(config, graph_size(graph), resume)
-    plan.memory.check()
-    for line in plan.log_lines():
-        print(line, flush=True)
-    folder = resume or create_run_folder(config)
-    log_if_two_formulas(config.model.model_name, config.model.score_rule)
-    with contextlib.ExitStack() as stack:
-        if not resume:
-            stack.enter_context(alone(folder))
-            write_flags(folder, config)
-        run = stack.enter_context(make_run(plan.config, graph, folder))
-        if resume:
-            run.restore()
-            write_flags(folder, config)
-        run.keep_names()
-        lines = start_lines(plan.config, graph, facts, run.step_triples, folder, warm_start is not None)
-        print("\n".join(lines), flush=True)
-        if warm_start:
-            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.custom_model)
-        if plan.config.model.normalize_entities and not run.steps_done:
-            normalize_table(run.tables.embeddings()["entity"])
-        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.memory.bytes(HOST),
-                           planned_device_bytes=plan.memory.bytes(DEVICE))
-        run.seconds["initialization"] = time.perf_counter() - began
-        print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
-        began = time.perf_counter()
-        run.train()
-        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
-        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
-        run.finish()
-        print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
-    return folder
 
 
 def open_warm_start(config: TrainConfig, resume: Optional[Path]):
@@ -155,11 +201,12 @@ def thread_count(config: TrainConfig) -> int:
     return cores
 
 
-def load(config: TrainConfig) -> KnowledgeGraph:
-    """The graph that the flags name. Raises InputError if it lacks triples that they ask for."""
+def load(config: TrainConfig, read: Optional[KnowledgeGraph] = None) -> KnowledgeGraph:
+    """The graph that the flags name, unless it is `read` already. Raises InputError if it lacks triples that the flags
+    ask for."""
     graph = config.graph
-    loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
-                        graph.has_edge_importance)
+    loaded = read or load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
+                                graph.has_edge_importance)
     needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
     for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):

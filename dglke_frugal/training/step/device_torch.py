@@ -14,7 +14,6 @@ from ...models.device.model import ModelShape
 from ...models.device.products import set_matmul
 from ...store.device.device import Device
 from ...store.rows.device_rows import DeviceRows
-from ...store.rows.replicated_rows import FactorRows
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, EdgeRows, ProjectedPass, SharedPass
 from .replicated_matrices import ReplicatedMatrices
@@ -81,7 +80,7 @@ class TorchGradients:
     def _matrices(self, at: DeviceBlock, rows: DeviceRows) -> TableMatrices:
         config, batch = self._config, at.fields
         shape = config.entity_dim, config.relation_dim if at.in_place == PROJECTIONS else config.entity_dim
-        make, table = (ReplicatedMatrices, rows) if isinstance(rows, FactorRows) else (TableMatrices, at.resident)
+        make, table = (ReplicatedMatrices, rows) if rows.gathering else (TableMatrices, at.resident)
         return make(table, at.plans[at.in_place].rows, shape, batch["relation_offset"], batch["relation_occurrence"],
                     batch["relation_slot"], self._device.stream)
 

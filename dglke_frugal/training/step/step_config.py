@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ... import _native
 from ...models import find_model
 from ...options import TrainConfig
-from ..tables.start_values import table_dims
 
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = tuple(_native.ROW_MODELS)
@@ -58,7 +57,7 @@ class StepConfig:
 def step_config(config: TrainConfig) -> StepConfig:
     """The step that the flags describe."""
     model = find_model(config.model.model_name)
-    dims = table_dims(config)
+    dims = config.model.dims
     loss = config.loss
     return StepConfig(
         model.name, dims.entity, dims.relation, config.model.gamma,

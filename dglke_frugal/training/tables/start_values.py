@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, Mapping, Union
 
 from ... import _native
-from ...models import RowDims, find_model
+from ...models import find_model
 from ...options import TrainConfig
 from ...store.start_numbers import Normal, Uniform, Xavier
 
@@ -27,19 +27,13 @@ class StartValues:
         self.numbers.fill(table, self.seed, self.stream, *columns, **owned)
 
 
-def table_dims(config: TrainConfig) -> RowDims:
-    """Floats of a row of each table."""
-    model = config.model
-    return find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
-
-
 def start_values(config: TrainConfig, rows: Mapping[str, int], seed: int) -> Dict[str, StartValues]:
     """Start values by table. rows: of each table.
 
     --init is about vectors that are added or multiplied: the phases of RotatE are always uniform over the
     circle, and TransR's projections as DGL-KE has them.
     """
-    model, dims = config.model, table_dims(config)
+    model, dims = config.model, config.model.dims
     own = find_model(model.model_name)
     bound = own.embedding_range(model.gamma, model.hidden_dim)
     found = {}

@@ -15,9 +15,10 @@ from ...store.row_bytes import row_bytes
 from ...store.rows.flush_config import rows_come_again
 from ...store.rows.half_embeddings import Rounding
 from ..log.counters import StoreCounters
-from .start_values import STREAMS, start_values, table_dims
+from .start_values import STREAMS, start_values
 
 
+ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/step/announce.h
 RANK_STAGING_BYTES = 64 << 20  # of updates on their way to the host; more than a step needs only speeds things up
 
 
@@ -84,7 +85,7 @@ class Tables:
         store.device.Device that steps compute on; relations and projections then lie there as a whole.
         Raises InputError if the machine refuses the memory.
         """
-        dims, lr, optimizer = table_dims(config), config.loss.lr, config.loss.optimizer
+        dims, lr, optimizer = config.model.dims, config.loss.lr, config.loss.optimizer
         starts = start_values(config, {"entity": n_entities, "relation": n_relations}, seed)
         entity = EmbeddingStore(n_entities, dims.entity, lr, flushing=entity_flushing(config, n_entities, dims.entity),
                                 hot_rows=[hot_entities], device=device, rounding=entity_rounding(config),

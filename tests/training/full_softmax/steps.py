@@ -6,7 +6,7 @@ from dglke_frugal import _native
 from dglke_frugal.options import state_floats
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device.device import HostDevice
-from dglke_frugal.store.rows.device_rows import ResidentRows
+from dglke_frugal.store.rows.resident_rows import ResidentRows
 from dglke_frugal.training.full_softmax.config import FullSoftmaxConfig
 from dglke_frugal.training.full_softmax.full_softmax import FullSoftmax
 from dglke_frugal.training.full_softmax.targets import OneAnswer

@@ -160,11 +160,11 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     """Once --matmul was lost on the way to the ranks, which then computed as with fp32."""
     given = {}
     monkeypatch.setattr(column_run, "make_step", lambda config, **settings: given.update(settings))
-    monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_: None))
     run = SimpleNamespace(
         config=TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 12, "gpu": [0, 1], "matmul": "tf32"}),
-        rank=0, device=None, group=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
-    column_run.ColumnRun._connect(run, None)
+        device=None, group=None,
+        tables=SimpleNamespace(connect=lambda _: None, exchange=SimpleNamespace(connect=lambda *_: None)))
+    column_run.ColumnRun._join(run)
     assert given["matmul"] == "tf32"
 
 

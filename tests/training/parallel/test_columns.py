@@ -12,8 +12,7 @@ from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.rows.half_embeddings import Rounding
-from dglke_frugal.training.parallel.exchange_size import ExchangeSize
-from dglke_frugal.training.processes.step_exchange import segment_bytes
+from dglke_frugal.training.parallel.column_run import exchange_floats
 from dglke_frugal.training.plan.column_config import Columns, shard_step
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.processes.process_group import RankError
@@ -84,9 +83,9 @@ class ColumnThreads:
         self.ranks, self.delay, self.fails, self.errors, self.element = ranks, delay, fails, [], element
         self.losses = {}  # by rank
         self.own, self.sampler = shard_step(config, ranks), make_sampler()
-        size = ExchangeSize(self.own, self.sampler, ENTITIES, RELATIONS)
-        lines = np.zeros(segment_bytes(size, ranks) + 128, np.uint8)
-        self.segment = lines[-lines.ctypes.data % 128 :][: segment_bytes(size, ranks)]
+        size = exchange_floats(self.own, self.sampler, ENTITIES, RELATIONS)
+        lines = np.zeros(size.segment_bytes(ranks) + 128, np.uint8)
+        self.segment = lines[-lines.ctypes.data % 128 :][: size.segment_bytes(ranks)]
         self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
         self.exchanges = [Exchange(_native.Exchange(self.segment, rank, ranks, size.scores, size.weights,
@@ -95,7 +94,7 @@ class ColumnThreads:
         self.shared = {}  # tables of rank 0, whose parts the others have
         self.stores = [self._stores(rank, flush) for rank in range(ranks)]
         if self.shared:
-            rows = [stores["entity"].steps for stores in self.stores]
+            rows = [stores["entity"].steps.transfer for stores in self.stores]
             for each, exchange in zip(rows, self.exchanges):
                 each.connect(exchange.native, [other.handle for other in rows])
 

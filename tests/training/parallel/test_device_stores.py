@@ -8,7 +8,6 @@ from devices import STREAMS, FailingDevice, QueuedDevice, make_device
 from training.parallel.thread_ranks import (STEPS, ThreadRanks, assert_same, run_oracle, samplers, step_config,
                                             trained_by_threads)
 
-from dglke_frugal.store.rows.replicated_rows import FactorRows
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
 
@@ -109,7 +108,7 @@ def test_replicas_of_matrices_are_alike_however_ranks_are_timed(model, rule):
     try:
         run.run()
         replicas = [[rows.steps.cache[: rows.rows].clone() for rows in stores.values() if rows.steps.replicated or
-                     isinstance(rows.steps, FactorRows)] for stores in run.stores]
+                     rows.steps.gathering] for stores in run.stores]
         assert len(replicas[0]) == (2 if model == "TransR" else 1)
         for other in replicas[1:]:
             for mine, theirs in zip(replicas[0], other):

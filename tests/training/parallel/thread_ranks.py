@@ -10,11 +10,13 @@ from dglke_frugal.models import RowDims, find_model
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.rows.gathering import Gathering
 from dglke_frugal.store.rows.half_embeddings import Rounding
-from dglke_frugal.store.rows.synchronised_rows import SynchronisedRows
+from dglke_frugal.store.rows.in_step_sync import exchanged_floats
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.parallel.replicas import ENTRIES, FactorSize, ReplicaSize
+from dglke_frugal.training.plan.step_bytes import factor_floats
+from dglke_frugal.training.processes.step_exchange import ExchangeFloats
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
+from dglke_frugal.training.tables.tables import ENTRIES
 
 ENTITIES, RELATIONS, STEPS, BATCH = 90, 7, 24, 16
 NOISE = (2**35 + 11, 3)  # seed and table
@@ -79,7 +81,7 @@ class ThreadRanks:
                 continue
             exchanges = [None] * ranks
             if flush.get("mode") == "direct":
-                floats = SynchronisedRows.exchanged_floats(48)
+                floats = exchanged_floats(48)
                 segment = shared_segment(ranks, floats, 1, 4)
                 exchanges = [_native.Exchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]
             self.collectives = exchanges
@@ -99,17 +101,18 @@ class ThreadRanks:
 
     def _replicate(self, name, values):
         rows, dim = values.shape
-        size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
+        most, entries = min(rows, BATCH), ENTRIES[name]
+        size = ExchangeFloats.of_sums(most, dim, entries)
         model = find_model(self.config.model)
         factors = self.devices[0] is not None and model.matrices == name
         if factors:
             dims = RowDims(self.config.entity_dim, self.config.relation_dim, dim if name == "projection" else None)
-            size = FactorSize.of(model, dims, BATCH)
+            size = ExchangeFloats(factor_floats(model, dims, BATCH))
         segment = shared_segment(self.ranks, size.scores, size.weights, size.squares)
         for rank, stores in enumerate(self.stores):
             exchange = _native.Exchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)
             table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
-            replica = Gathering(exchange, BATCH) if factors else _native.Replica(exchange, size.rows, dim, size.entries)
+            replica = Gathering(exchange, BATCH) if factors else _native.Replica(exchange, most, dim, entries)
             stores[name] = EmbeddingStore(rows, dim, self.config.learning_rate, shared=True, table=table,
                                           device=self.devices[rank], replica=replica)
         self.stores[0][name].embeddings[:] = values

@@ -68,8 +68,9 @@ def wide(tmp_path_factory):
             512,
         ],
         ["--test"],
+        ["--model_name", "TransR", "--hidden_dim", 200],
     ],
-    ids=["in place", "through a cache", "with a test"],
+    ids=["in place", "through a cache", "with a test", "with matrices"],
 )
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
@@ -92,7 +93,7 @@ def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     result = json.loads((folder / "result.json").read_text())
-    assert result["peak_host_bytes"] > ENTITIES * 1600
+    assert result["peak_host_bytes"] > ENTITIES * 800
     assert 0.9 < result["planned_host_bytes"] / result["peak_host_bytes"] < 1.1
 
 
@@ -136,11 +137,13 @@ def test_parts_grow_with_what_they_are_for():
     # Two regions for two ranks: an id, a mean square and a sum of each relation.
     collective = 2 * 2 * 4 * 100 * (1 + 401)
     for place in ("host", "device"):
-        assert parts(gpu=[0, 1], parallel="rows")[place]["collective of relations"] == collective
+        planned = parts(gpu=[0, 1], parallel="rows")[place]["collective of relations"]
+        assert collective <= planned < collective + (64 << 10)  # with what ranks wait by
     assert parts(gpu=[0, 1])["host"]["interpreter"] == 2 * parts(gpu=[0])["host"]["interpreter"]
     assert parts(test=True)["host"]["evaluation"] > 36 * 8 * 10**6
     assert parts(model_name="TransR", hidden_dim=100)["host"]["projection table"] == 100 * 4 * 10016
-    assert parts(batch_size=2048)["host"]["training step"] == 2 * parts()["host"]["training step"]
+    twice = 2 * parts()["host"]["training step"]  # but for what each thread has
+    assert parts(batch_size=2048)["host"]["training step"] == pytest.approx(twice, rel=1e-3)
 
 
 def test_what_does_not_fit_is_reported_with_what_would(monkeypatch):
