@@ -87,7 +87,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     try:
         with quiet():
             folder = carry_out(configured, Path(own.resume) if own.resume else None,
-                               trackers=[*reports(own.report), called])
+                               trackers=[*reports(own.report), called], graph=own.graph)
     except SystemExit as stopped:
         if stopped.code == 128 + signal.SIGINT:
             raise KeyboardInterrupt from stopped

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Sequence, Union
+from typing import Optional, Sequence, Union
 
+from ..data import KnowledgeGraph
 from ..errors import shortages_as_input_errors
 from ..options import AUTO, TrainConfig
 from ..resolve import resolve_workers
@@ -20,12 +21,13 @@ from .run.session import open_device, run_session, thread_count
 
 
 def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
-          trackers: Sequence[MakeTracker] = ()) -> Path:
+          trackers: Sequence[MakeTracker] = (), graph: Optional[KnowledgeGraph] = None) -> Path:
     """Train as the configuration says, or go on with the run in the folder `resume`, or with AUTO with the newest one
     of this model and data set, if there is one. Returns the run's folder.
 
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
     trackers: make trackers besides those that the configuration names.
+    graph: the one that the configuration names, if it has been read; several machines read it again.
 
     Raises InputError for a graph that cannot be read, memory, threads, open files or disk that do not suffice, flags
     that the native trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code
@@ -48,11 +50,11 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
         if several_ranks(config):
             from .parallel.train_ranks import train_ranks  # here, because most runs are of one process
 
-            return train_ranks(config, resume, trackers)
+            return train_ranks(config, resume, trackers, graph)
         config, _ = resolve_workers(config)
         run_class = FullSoftmaxRun if config.batch.against_all else TrainingRun
         make_run = partial(run_class, device=device or open_device(config), trackers=trackers)
-        return run_session(config, resume, make_run)
+        return run_session(config, resume, make_run, graph)
 
 
 def several_ranks(config: TrainConfig) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
+from dglke_frugal.data import from_text
 from dglke_frugal.options import OPTIONS, TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.auto import RULES, Situation, auto_flags, auto_model, is_auto, rows_of_table
@@ -110,6 +111,14 @@ def test_it_learns_a_small_graph(circle, model, capsys, tmp_path):
     found = json.loads(next((tmp_path / "runs").glob("*/result.json")).read_text())
     chance = sum(1 / rank for rank in range(1, 61)) / 60
     assert found["test"]["MRR"] > 2 * chance and found["best_validation"]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_graph_is_read_once(circle, ranks, monkeypatch, capsys):
+    read, build = [], from_text.build
+    monkeypatch.setattr(from_text, "build", lambda *given: read.append(given) or build(*given))
+    main(["train", "--preset", "auto", *circle, "--max_step", "2", "--num_proc", str(ranks)])
+    assert len(read) == 1 and "Finished. Read 300 train triples." in capsys.readouterr().out
 
 
 def test_flags_of_the_command_line_go_before_the_preset_s(circle):

@@ -15,6 +15,7 @@ from typing import Optional, Sequence
 
 from ... import _native
 from ..._native import EngineError
+from ...data import KnowledgeGraph
 from ...divergence import DIVERGED
 from ...errors import DeviceLost, InputError, shortages_as_input_errors
 from ...options import TrainConfig
@@ -29,7 +30,8 @@ from .rank_run import DeviceFailure, WorkerRun, Rank0Run, sentence_of
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
 
-def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
+def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = (),
+                graph: Optional[KnowledgeGraph] = None) -> Path:
     """As train.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
     Raises SystemExit, after a sentence on stderr, if a rank fails or ends: with code 2 for an InputError of one, as one
@@ -47,7 +49,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
             print(f"--parallel {config.device.parallel}: {reasons['parallel']}", flush=True)
         run_class, _ = run_classes(config)
         device = open_device(config)
-        return run_session(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers))
+        return run_session(config, resume, lambda *arguments: run_class(*arguments, processes, device, trackers), graph)
     except (EngineError, RankError, DeviceFailure) as error:
         if DIVERGED in str(error):  # which is no fault of another rank, whichever found it first
             raise InputError(str(error)) from None

@@ -29,11 +29,12 @@ from .epochs import in_steps
 from .run import TrainingRun
 
 
-def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+def run_session(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
+                graph: Optional[KnowledgeGraph] = None) -> Path:
     """As train, with the run that make_run(config, graph, folder) returns."""
     if not resume:
-        return _carry_out(config, None, make_run)
-    graph = load(config) if config.counts_epochs else None
+        return _carry_out(config, None, make_run, graph)
+    graph = load(config, graph) if config.counts_epochs else graph
     if graph is not None:
         config = in_steps(config, len(graph.train), graph)
     if not is_being_replaced(resume) and is_finished(resume, config):
@@ -63,7 +64,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     _native.set_num_threads(threads)
     warm_start = open_warm_start(config, resume)
     with reading_lines() as read:
-        graph = load(config) if graph is None else graph
+        graph = load(config, graph)
         read.append(graph)
     facts = graph_facts(graph)
     if config.run.seed is None:
@@ -155,11 +156,12 @@ def thread_count(config: TrainConfig) -> int:
     return cores
 
 
-def load(config: TrainConfig) -> KnowledgeGraph:
-    """The graph that the flags name. Raises InputError if it lacks triples that they ask for."""
+def load(config: TrainConfig, read: Optional[KnowledgeGraph] = None) -> KnowledgeGraph:
+    """The graph that the flags name, unless it is `read` already. Raises InputError if it lacks triples that the flags
+    ask for."""
     graph = config.graph
-    loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
-                        graph.has_edge_importance)
+    loaded = read or load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
+                                graph.has_edge_importance)
     needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
     for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):
