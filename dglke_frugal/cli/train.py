@@ -56,11 +56,13 @@ def reports(wanted):
     return [lambda folder: LiveReport(folder, live=wanted == "live")]
 
 
-def configuration(argv):
+def configuration(argv, graph=None):
     """(all flags, the checked configuration of a run): flags of files, and those of the command line, which win.
 
-    The flags have besides `given`, the names of those that the command line gives, and `graph`, the graph if
-    --preset auto has read it. Raises InputError.
+    graph: the one by which --preset auto goes; None if it is to read the one that the flags name.
+
+    The flags have besides `given`, the names of those that the command line gives, and `graph`, the graph that --preset
+    auto went by, else None. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 
@@ -69,7 +71,7 @@ def configuration(argv):
     first = argparse.Namespace(**{**defaults, **given})
     if is_auto(first.preset):  # whose flags go by the graph
         _find_data(first, given)
-    files, graph = _from_files(first, given)
+    files, graph = _from_files(first, given, graph)
     asked = flags.given([*files, *argv]) if files else given
     own = argparse.Namespace(**{**defaults, **asked}, given=given.keys(), graph=graph)
     _find_data(own, asked)
@@ -118,11 +120,11 @@ def log_unused_flags(own, config):
             print(line, flush=True)
 
 
-def _from_files(own, given) -> tuple[list[str], Optional[KnowledgeGraph]]:
-    """(arguments from --config or --preset, and from the run that --resume names; the graph if --preset auto has read
-    it). The arguments of the command line come later, and win."""
+def _from_files(own, given, graph) -> tuple[list[str], Optional[KnowledgeGraph]]:
+    """(arguments from --config or --preset, and from the run that --resume names; the graph that --preset auto went by).
+    The arguments of the command line come later, and win."""
     defaults = {**TrainConfig().to_flags(), "trainer": "native"}
-    arguments, graph = [], None
+    arguments = []
     for name in ("preset", "config", "resume", "init_from"):
         if getattr(own, name) == "":  # as of a shell's variable that is not set, and no new run is meant
             raise InputError(f"--{name} is empty; name one, or leave it out")
@@ -131,7 +133,7 @@ def _from_files(own, given) -> tuple[list[str], Optional[KnowledgeGraph]]:
         if is_auto(own.preset) and own.trainer == "dglke":
             raise InputError("--preset auto chooses flags that --trainer dglke does not have; leave one of the two out")
         if is_auto(own.preset):
-            arguments, graph = _auto_arguments(own, given, defaults)
+            arguments, graph = _auto_arguments(own, given, defaults, graph)
         else:
             arguments = config_file.arguments_from(find_preset(own.preset).file, defaults)
     if own.config:
@@ -148,14 +150,15 @@ def _from_files(own, given) -> tuple[list[str], Optional[KnowledgeGraph]]:
     return arguments, graph
 
 
-def _auto_arguments(own, given, defaults) -> tuple[list[str], KnowledgeGraph]:
-    """(arguments by the rules of --preset auto, the graph that the flags name). Raises InputError."""
+def _auto_arguments(own, given, defaults, graph) -> tuple[list[str], KnowledgeGraph]:
+    """(arguments by the rules of --preset auto, the graph, which is read if it is None). Raises InputError."""
     from ..data import load_graph
     from ..training.processes.available_threads import torchrun_number
 
     named = auto_model(own.preset)
     model = given.get("model_name") or named or DEFAULT_MODEL
-    graph = load_graph(own.dataset, own.data_path, own.format, own.data_files, own.delimiter, own.has_edge_importance)
+    graph = graph or load_graph(own.dataset, own.data_path, own.format, own.data_files, own.delimiter,
+                                own.has_edge_importance)
     if not len(graph.train):
         return [f"--model_name={model}"], graph  # which the run refuses
     processes = max(given.get("num_proc") or 1, torchrun_number("WORLD_SIZE", default=1))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dglke_frugal
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.data import from_text
@@ -111,6 +112,13 @@ def test_it_learns_a_small_graph(circle, model, capsys, tmp_path):
     found = json.loads(next((tmp_path / "runs").glob("*/result.json")).read_text())
     chance = sum(1 / rank for rank in range(1, 61)) / 60
     assert found["test"]["MRR"] > 2 * chance and found["best_validation"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_trains_on_triples_that_are_in_no_file(model, tmp_path):
+    triples = [(f"e{h}", f"r{r}", f"e{(h + step) % 30}") for h in range(30) for r, step in enumerate((1, 2, -1))]
+    run = dglke_frugal.train(triples, split=(0.8, 0.1, 0.1), model_name=model, max_step=2, seed=1, save_path=tmp_path)
+    assert run.config["model_name"] == model and run.metrics["MRR"] > 0
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
