@@ -30,6 +30,8 @@ OF_THE_PACKAGE = {"Evaluation.candidate_counts", "Names.ids_of", "Names.told_apa
                   "KnownTriples.heads", "KnownTriples.tails", "KnownTriples.check_ids"}
 # What table(ids) and print call, and the calls of several processes, which no page can make.
 NOT_ON_A_PAGE = {"forward", "extra_repr", "address", "attach", "distributed"}
+WITH_EXAMPLES = ("train", "load", *dglke_frugal.data.__all__, *dglke_frugal.evaluation.__all__,
+                 *(owner.__name__ for owner in (*RESULTS, Embedding, EmbeddingBag)))
 
 
 def members(owner):
@@ -75,15 +77,19 @@ def test_everything_public_has_types_and_a_docstring(name):
     assert function.__doc__ or any(messages)
 
 
+@pytest.mark.parametrize("name", sorted(name for name in {*FUNCTIONS} - OF_THE_PACKAGE
+                                        if name.partition(".")[0] in WITH_EXAMPLES))
+def test_everything_public_that_takes_a_value_says_what_it_refuses(name):
+    function = inspect.unwrap(FUNCTIONS[name])
+    if {*inspect.signature(function).parameters} - {"self", "cls"}:
+        assert re.search("Error|errors", function.__doc__), name
+
+
 def run_code():
     """The Python of all pages whose blocks are run."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return "\n".join(block.text for page in pages for block in blocks(page.read_text(encoding="utf-8"))
                      if block.language == "python" and not block.not_run)
-
-
-WITH_EXAMPLES = ("train", "load", *dglke_frugal.data.__all__, *dglke_frugal.evaluation.__all__,
-                 *(owner.__name__ for owner in (*RESULTS, Embedding, EmbeddingBag)))
 
 
 @pytest.mark.parametrize("name", sorted(name for name in {*FUNCTIONS} - OF_THE_PACKAGE
