@@ -56,15 +56,28 @@ def test_no_given_flag_is_overridden_and_steps_follow_from_a_given_batch():
 
 def test_sizes_and_devices_decide():
     assert flags_for("ComplEx", "families")["neg_sample_size"] == "all"
-    assert flags_for("ComplEx", "FB15k-237")["neg_sample_size"] == 2048
+    assert flags_for("ComplEx", "FB15k-237")["neg_sample_size"] == 256  # on a CPU, in minutes
     on_gpu = flags_for("ComplEx", "FB15k-237", {"gpu": [0]})
     assert (on_gpu["neg_sample_size"], on_gpu["relation_prediction"], on_gpu["hidden_dim"]) == ("all", 4.0, 2000)
     assert flags_for("ComplEx", "wn18rr", {"gpu": [0]})["relation_prediction"] == 0.05
     assert flags_for("ComplEx", "wikikg2", {"gpu": [0]})["neg_sample_size"] == 256
-    assert flags_for("TransE", "one relation")["normalize_entities"] and "normalize_entities" not in flags_for(
-        "TransE", "families")
-    assert flags_for("RotatE", "families")["double_ent"] and len(flags_for("RotatE", "wn18rr")["lr_decay_at"]) == 2
-    assert "lr_decay_at" not in flags_for("RotatE", "wn18rr", {"num_proc": 2})
+    assert flags_for("RotatE", "families")["double_ent"]
+    assert len(flags_for("RotatE", "wn18rr", {"gpu": [0]})["lr_decay_at"]) == 2
+    assert not any("lr_decay_at" in flags_for("RotatE", "wn18rr", given) for given in ({}, {"gpu": [0, 1]}))
+    epochs = [found["max_step"] * found["batch_size"] / SIZES[size][2] for size, found in
+              ((size, flags_for("RotatE", size)) for size in ("wn18rr", "FB15k-237"))]
+    assert epochs == pytest.approx([100, 30], rel=0.01)
+
+
+@pytest.mark.parametrize("given", [{}, {"gpu": [0]}])
+def test_translations_of_dense_graphs_train_against_all_entities(given):
+    for model, size in product(("TransE_l1", "TransE_l2"), ("families", "nations")):
+        assert flags_for(model, size, given)["neg_sample_size"] == "all"
+    assert flags_for("TransE_l2", "nations", given)["normalize_entities"]
+    assert not any("normalize_entities" in flags_for(*of, given) for of in
+                   (("TransE_l1", "nations"), ("TransE_l2", "families")))
+    assert flags_for("TransE_l2", "one relation", given)["gamma"] == 2 < flags_for("TransE_l1", "one relation")["gamma"]
+    assert flags_for("TransE_l2", "fb15k-small", given)["neg_sample_size"] == "all"  # sparse, with many relations
 
 
 def test_without_validation_triples_nothing_is_validated():
