@@ -15,9 +15,9 @@ PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
 SMALL = 1.2e8  # training triples times entities: an epoch against all entities then takes a second of two cores
 SMALL_L1 = SMALL / 16  # likewise for TransE_l1, whose scores are no products of matrices
+SMALL_ON_GPU = 1e10  # likewise: an epoch takes seconds of a GPU, with rows of 2,000 numbers
 DENSE = 8  # triples per entity
 MANY = 50  # relations
-SMALL_ON_GPU = 1e10  # likewise: an epoch takes seconds of a GPU, with rows of 2,000 numbers
 VALIDATIONS = 20  # of a run on a small graph, where it does not end before; half of them on others
 PATIENCE = 5
 # Flags that mean sampled negatives, or that a softmax over all entities does not have.
