@@ -12,12 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
+import numpy as np
+
 from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shown
-from .presets.auto import PREFIX, is_auto
+from .presets.auto import PREFIX
 from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
+    from .data import KnowledgeGraph
     from .inference.run import Run
     from .option import Option
     from .options import TrainConfig
@@ -78,8 +81,8 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
     if triples is not None:  # what is wrong with flags is reported before triples are written
         _refuse_other_data(flags)
-        named = None if is_auto(preset) else preset  # which goes by the graph
-        _configured({**flags, "preset": named, "valid": valid is not False, "test": test is not False})
+        with contextlib.redirect_stdout(io.StringIO()):  # of another graph than the run's
+            _configured({**flags, "valid": valid is not False, "test": test is not False}, _small_graph())
     quiet = contextlib.nullcontext if verbose else partial(contextlib.redirect_stdout, _Log())
     with quiet():
         own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
@@ -87,7 +90,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     try:
         with quiet():
             folder = carry_out(configured, Path(own.resume) if own.resume else None,
-                               trackers=[*reports(own.report), called])
+                               trackers=[*reports(own.report), called], graph=own.graph)
     except SystemExit as stopped:
         if stopped.code == 128 + signal.SIGINT:
             raise KeyboardInterrupt from stopped
@@ -98,8 +101,16 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     return run
 
 
-def _configured(flags: Dict[str, Any]) -> Tuple[Any, TrainConfig]:
-    """The configuration that cli.train makes of flags. InputError for flags that cannot be used."""
+def _small_graph() -> KnowledgeGraph:
+    """One by whose rules --preset auto says whether flags go together, before there is a graph."""
+    from .data import KnowledgeGraph as Graph, Triples
+
+    triples = Triples(*(np.zeros(4096, np.int32) for _ in range(3)))
+    return Graph("graph", 256, 1, triples, triples, triples)
+
+
+def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None) -> Tuple[Any, TrainConfig]:
+    """What cli.train.configuration makes of flags. InputError for those that cannot be used."""
     from .cli.train import configuration
 
     declared, arguments = _defaults(), []
@@ -107,7 +118,7 @@ def _configured(flags: Dict[str, Any]) -> Tuple[Any, TrainConfig]:
         if name not in {*declared, "config", "preset", "resume"}:
             raise InputError(f"train() has no flag '{name}'{instead_of_flag(name, declared)}")
         arguments += _arguments(name, value, declared.get(name))
-    own, configured = _as_input_error(configuration, arguments)
+    own, configured = _as_input_error(partial(configuration, graph=graph), arguments)
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
     return own, configured

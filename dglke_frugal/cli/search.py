@@ -71,9 +71,11 @@ def main(argv):
     space = Space.read(own.space)
     if own.variants:
         space = space.with_variants(own.variants)
-    given, graph = _given(rest, space), None
+    given, graph, threads = _given(rest, space), None, None
     if space.of_package:
-        space, graph = _fitted(space, given, bool(own.variants))
+        space, graph, at = _fitted(space, given, bool(own.variants))
+        if at.small and not at.on_gpu:  # whose steps end before several threads have begun
+            threads = 1
     space = space.with_flags(plain({name: value for name, value in given.items() if name not in OF_THE_MACHINE}))
     where = {name: value for name, value in given.items() if name in OF_THE_MACHINE}
 
@@ -89,7 +91,7 @@ def main(argv):
             trial(params, full=True)
         except InputError as error:
             raise InputError(f"the full run of {space.name}: {error}") from error
-    study = run_search(replace(config, arguments=_arguments(where), identity=identity), space)
+    study = run_search(replace(config, arguments=_arguments(where), identity=identity, threads=threads), space)
     print("\n".join(table(study)))
     print(f"Saved {own.out / 'results.json'} and {own.out / 'results.html'}")
     if own.best:
@@ -120,7 +122,8 @@ def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
 
 
 def _fitted(space, given: Mapping[str, Any], every: bool):
-    """(the space of the package, fitted to the graph that the flags name, that graph). Raises InputError."""
+    """(the space of the package, fitted to the graph that the flags name; that graph; its situation). Raises
+    InputError."""
     from ..search.fitting import fitted
     from ..training.run.session import load
 
@@ -129,7 +132,7 @@ def _fitted(space, given: Mapping[str, Any], every: bool):
     graph = load(configuration(_arguments({**where, "valid": True}))[1])
     model = given.get("model_name", space.flags["model_name"])
     at = Situation(graph.n_entities, graph.n_relations, len(graph.train), True, model, given)
-    return fitted(space, at, every), graph
+    return fitted(space, at, every), graph, at
 
 
 def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:

@@ -2,10 +2,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Optional
 
 from ..errors import InputError
 from ..options import AUTO, TrainConfig, check, lines_on_unused_flags
@@ -16,6 +15,9 @@ from ..score_rule import log_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
 from .flag_help import help_lines
+
+if TYPE_CHECKING:
+    from ..data import KnowledgeGraph
 
 
 @tolerant_output()  # what cannot be printed is no reason to lose a training
@@ -41,7 +43,8 @@ def main(argv):
         from ..training.train import train
 
         log_unused_flags(own, config)
-        train(config, own.resume if own.resume in (None, AUTO) else Path(own.resume), trackers=reports(own.report))
+        train(config, own.resume if own.resume in (None, AUTO) else Path(own.resume), trackers=reports(own.report),
+              graph=own.graph)
 
 
 def reports(wanted):
@@ -53,10 +56,13 @@ def reports(wanted):
     return [lambda folder: LiveReport(folder, live=wanted == "live")]
 
 
-def configuration(argv):
+def configuration(argv, graph=None):
     """(all flags, the checked configuration of a run): flags of files, and those of the command line, which win.
 
-    The flags also have `given`, the names of the flags that the command line gives. Raises InputError.
+    graph: the one by which --preset auto goes; None if it is to read the one that the flags name.
+
+    The flags have besides `given`, the names of those that the command line gives, and `graph`, the graph that --preset
+    auto went by, else None. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 
@@ -65,9 +71,9 @@ def configuration(argv):
     first = argparse.Namespace(**{**defaults, **given})
     if is_auto(first.preset):  # whose flags go by the graph
         _find_data(first, given)
-    files = _from_files(first, given)
+    files, graph = _from_files(first, given, graph)
     asked = flags.given([*files, *argv]) if files else given
-    own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
+    own = argparse.Namespace(**{**defaults, **asked}, given=given.keys(), graph=graph)
     _find_data(own, asked)
     _count_epochs(own, asked, given)
     own.score_rule = score_rule_of_run(own.model_name, asked.get("score_rule"), own.trainer == "dglke")
@@ -114,9 +120,9 @@ def log_unused_flags(own, config):
             print(line, flush=True)
 
 
-def _from_files(own, given) -> list[str]:
-    """Arguments from --config or --preset, and from the run that --resume names; those on the command line come later
-    and win."""
+def _from_files(own, given, graph) -> tuple[list[str], Optional[KnowledgeGraph]]:
+    """(arguments from --config or --preset, and from the run that --resume names; the graph that --preset auto went by).
+    The arguments of the command line come later, and win."""
     defaults = {**TrainConfig().to_flags(), "trainer": "native"}
     arguments = []
     for name in ("preset", "config", "resume", "init_from"):
@@ -126,8 +132,10 @@ def _from_files(own, given) -> list[str]:
         _refuse(own, "--preset, for both give all flags", "config", "resume")
         if is_auto(own.preset) and own.trainer == "dglke":
             raise InputError("--preset auto chooses flags that --trainer dglke does not have; leave one of the two out")
-        arguments += (_auto_arguments(own, given, defaults) if is_auto(own.preset)
-                      else config_file.arguments_from(find_preset(own.preset).file, defaults))
+        if is_auto(own.preset):
+            arguments, graph = _auto_arguments(own, given, defaults, graph)
+        else:
+            arguments = config_file.arguments_from(find_preset(own.preset).file, defaults)
     if own.config:
         _refuse(own, "--config, for the run has its flags in its own folder", "resume")
         arguments += config_file.arguments_from(own.config, defaults)
@@ -139,21 +147,20 @@ def _from_files(own, given) -> list[str]:
             raise InputError(f"{own.resume} is not the folder of a run, there is no {FLAGS_FILE} in it; "
                              "give the folder that the run printed")
         arguments += config_file.arguments_from(path, defaults)
-    return arguments
+    return arguments, graph
 
 
-def _auto_arguments(own, given, defaults) -> list[str]:
-    """Arguments by the rules of --preset auto for the graph that the flags name. Raises InputError."""
+def _auto_arguments(own, given, defaults, graph) -> tuple[list[str], KnowledgeGraph]:
+    """(arguments by the rules of --preset auto, the graph, which is read if it is None). Raises InputError."""
     from ..data import load_graph
     from ..training.processes.available_threads import torchrun_number
 
     named = auto_model(own.preset)
     model = given.get("model_name") or named or DEFAULT_MODEL
-    with contextlib.redirect_stdout(io.StringIO()):  # the run says again what it reads
-        graph = load_graph(own.dataset, own.data_path, own.format, own.data_files, own.delimiter,
-                           own.has_edge_importance)
+    graph = graph or load_graph(own.dataset, own.data_path, own.format, own.data_files, own.delimiter,
+                                own.has_edge_importance)
     if not len(graph.train):
-        return [f"--model_name={model}"]  # which the run refuses
+        return [f"--model_name={model}"], graph  # which the run refuses
     processes = max(given.get("num_proc") or 1, torchrun_number("WORLD_SIZE", default=1))
     found = {"model_name": model, **auto_flags(Situation(
         graph.n_entities, graph.n_relations, len(graph.train), graph.valid is not None and len(graph.valid) > 0, model,
@@ -164,7 +171,7 @@ def _auto_arguments(own, given, defaults) -> list[str]:
         print(f"--preset {PREFIX}/{model} for {graph.n_entities:,} entities, {graph.n_relations:,} relations and "
               f"{len(graph.train):,} training triples: {' '.join(word for each in arguments for word in each)}",
               flush=True)
-    return [word for each in arguments for word in each]
+    return [word for each in arguments for word in each], graph
 
 
 def _refuse(own, why, *names):

@@ -207,7 +207,8 @@ class Embedding(nn.Module):
     def learn(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
         """What rows.backward(gradient) does, for rows that forward has given as they are, without autograd's engine: on
         a GPU it wakes a thread of its own, which takes longer than the update. Hooks of rows do not run. The gradient
-        is that of the loss itself, without a factor of GradScaler."""
+        (the shape of rows) is that of the loss itself, without a factor of GradScaler. Raises ValueError for other rows
+        or another shape."""
         node = rows.grad_fn
         kind = getattr(node, "kind", None)  # torch's own nodes have none
         if kind is None or node.receive != self._receive:
@@ -250,14 +251,15 @@ class Embedding(nn.Module):
 
     @one_thread_at_a_time
     def set_epoch(self, epoch: int) -> None:
-        """The epoch of policies epoch_lru and epoch_lfu; keys of an earlier one go first. Between two lookups, with
-        nothing prefetched."""
+        """The epoch of policies epoch_lru and epoch_lfu; keys of an earlier one go first. Raises RuntimeError if
+        ids are prefetched, ValueError for a table without keys."""
         self._nothing_prefetched()
         self._keyed.set_epoch(epoch)
 
     @one_thread_at_a_time
     def erase(self, keys: torch.Tensor) -> torch.Tensor:
-        """Remove keys (n,); (n,) bool: which of them were there. With nothing prefetched."""
+        """Remove keys (n,) int64; returns (n,) bool: which of them were there. Raises RuntimeError if ids are
+        prefetched, ValueError for a table without keys."""
         self._nothing_prefetched()
         return torch.from_numpy(self._keyed.erase(self._flat(keys)))
 

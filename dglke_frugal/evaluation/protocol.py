@@ -124,13 +124,15 @@ class Evaluation(Mapping[str, float]):
         return len(_METRICS)
 
     def hits(self, k: int, side: Optional[str] = None) -> float:
-        """The share of ranks that are at most k, over both directions or one. InputError for a k below 1."""
+        """The share of ranks that are at most k, over both directions or one side, "head" or "tail". InputError for a k
+        below 1."""
         k = integer("k", k, 1)
         every = np.concatenate([self.ranks(each) for each in (SIDES if side is None else [side])])
         return float(np.mean(every <= k)) if len(every) else float("nan")
 
     def to_dict(self, ks: Sequence[int] = _KS, side: Optional[str] = None) -> Dict[str, float]:
-        """MRR, MR, AMRI and HITS@k for each k, over both directions or one. InputError for a k below 1."""
+        """MRR, MR, AMRI and HITS@k for each k of ks, over both directions or one side, "head" or "tail". InputError for a
+        k below 1."""
         sides = SIDES if side is None else [one_of("side", side, SIDES)]
         counts = self.candidate_counts()
         rows = [SIDES.index(each) for each in sides]
@@ -156,12 +158,13 @@ class Evaluation(Mapping[str, float]):
         return f"<Evaluation of {len(self.triples[0]):,} triples: MRR {metrics.mrr:.4f}, MR {metrics.mr:.1f}>"
 
     def ranks(self, side: str, ties: Optional[str] = None) -> np.ndarray:
-        """Ranks (n,) of the true entity among the candidates for `side`; another rule for ties costs nothing."""
+        """Ranks (n,) of the true entity among the candidates for a side, "head" or "tail"; another rule for ties costs
+        nothing. InputError for another side."""
         comparison = self.compared[one_of("side", side, SIDES)]
         return ranks(comparison.better, comparison.equal, self.protocol.ties if ties is None else ties)
 
     def metrics(self, side: Optional[str] = None, ties: Optional[str] = None) -> Metrics:
-        """Metrics over both directions, heads first as in DGL-KE, or over one."""
+        """Metrics over both directions, heads first as in DGL-KE, or over one side; ties: as for `ranks`, and errors."""
         return Metrics.of([self.ranks(each, ties) for each in (SIDES if side is None else [side])])
 
     def by_relation(self) -> List[BreakdownRow]:

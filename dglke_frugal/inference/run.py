@@ -136,7 +136,8 @@ class Run:
     def score(self, heads: Any, relations: Optional[Items] = None, tails: Optional[Items] = None) -> np.ndarray:
         """Scores (n,) float32 of triples; larger is more likely.
 
-        Given are three columns, of which single items are repeated, or triples as the only argument.
+        heads, relations, tails: names or ids, one of each or (n,) of them, and single ones are repeated; or triples as
+        the only argument. Raises InputError for unknown ones, and for columns of different lengths.
         """
         if (relations is None) != (tails is None):
             raise InputError("score() takes heads, relations and tails, or triples as its only argument")
@@ -246,7 +247,8 @@ class Run:
         """The k entities most similar to one, itself left out; measure as in similarity.MEASURES. A list as for
         `tails`. As a frame they have the columns entity, neighbour and score.
 
-        The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept.
+        The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept. Raises
+        InputError for an unknown entity or measure, and for a k below 1.
         """
         k, _ = self._wanted(k)
         one_of("measure", measure, MEASURES)

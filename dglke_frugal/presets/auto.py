@@ -14,7 +14,10 @@ from ..models import built_in_model, is_custom, model_names
 PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
 SMALL = 1.2e8  # training triples times entities: an epoch against all entities then takes a second of two cores
-GPU_ENTITIES = 200_000  # whose table, with a state for each element, a GPU holds easily
+SMALL_L1 = SMALL / 16  # likewise for TransE_l1, whose scores are no products of matrices
+SMALL_ON_GPU = 1e10  # likewise: an epoch takes seconds of a GPU, with rows of 2,000 numbers
+DENSE = 8  # triples per entity
+MANY = 50  # relations
 VALIDATIONS = 20  # of a run on a small graph, where it does not end before; half of them on others
 PATIENCE = 5
 # Flags that mean sampled negatives, or that a softmax over all entities does not have.
@@ -54,9 +57,14 @@ class Situation:
         return max(self.given.get("num_proc") or 1, len(list(self.given.get("gpu") or [-1])))
 
     @property
+    def size(self) -> int:
+        """Scores of an epoch against all entities, in one direction."""
+        return self.triples * self.entities
+
+    @property
     def small(self) -> bool:
         """Whether scores of all entities cost little on a CPU."""
-        return self.triples * self.entities <= SMALL
+        return self.size <= SMALL
 
     @property
     def degree(self) -> float:
@@ -65,13 +73,13 @@ class Situation:
 
     @property
     def like_fb15k(self) -> bool:
-        """Large, with many triples and many relations, as FB15k-237."""
-        return not self.small and self.degree >= 8 and self.relations >= 50
+        """Large, with many triples and many relations, as FB15k-237, and on a GPU."""
+        return self.on_gpu and not self.small and self.degree >= DENSE and self.relations >= MANY
 
     @property
     def like_wn18rr(self) -> bool:
-        """Large and sparse, as wn18rr."""
-        return not self.small and self.degree < 8
+        """Large and sparse, as wn18rr, and on a GPU."""
+        return self.on_gpu and not self.small and self.degree < DENSE
 
     @property
     def products(self) -> bool:
@@ -90,9 +98,10 @@ class Situation:
                 "neg_sample_size" in given or given.get("loss_genre", "Softmax") not in losses
                 or given.get("score_rule", "textbook") != "textbook"):
             return False
-        if self.on_gpu:
-            return self.products and self.entities <= GPU_ENTITIES
-        return self.small and (self.products or self.name == "TransE_l2")
+        if self.products:
+            return self.size <= (SMALL_ON_GPU if self.on_gpu else SMALL)
+        bound = self.degree >= DENSE or self.relations >= MANY  # each row by many triples, which no margin fits
+        return bound and self.size <= {"TransE_l1": SMALL_L1, "TransE_l2": SMALL}.get(self.name, 0)
 
 
 @dataclass(frozen=True)
@@ -122,12 +131,15 @@ RULES: Tuple[Rule, ...] = (
     Rule("sampled negatives, more than 10,000 triples", lambda at: not at.against_all and at.triples > 10_000,
          dict(batch_size=1024, neg_sample_size=256),
          "steps of 1,024 triples cost little more than those of 256"),
+    Rule("sampled negatives on a CPU, more than 100,000 triples",
+         lambda at: not at.against_all and not at.on_gpu and at.triples > 100_000, dict(epochs=30),
+         "30 epochs of them are 3,000 steps or more, and take minutes"),
     Rule("softmax over all entities", lambda at: at.against_all,
          dict(loss_genre="Softmax", neg_sample_size="all", reciprocal=True, optimizer="adagrad", lr=0.1, hidden_dim=128,
               init="normal", regularization_coef=0.02, batch_size=256, epochs=60),
          "no negatives to choose, and a larger MRR than theirs on most small graphs"),
     Rule("the same, more than 40 million training triples x entities",
-         lambda at: at.against_all and at.triples * at.entities > SMALL / 3, dict(epochs=30),
+         lambda at: at.against_all and at.size > SMALL / 3, dict(epochs=30),
          "steps are many, and longer"),
     Rule("softmax over all entities, ComplEx", lambda at: at.against_all and at.name == "ComplEx",
          dict(regularizer="n3", regularization_coef=0.05), "the penalty of Lacroix et al., ICML 2018"),
@@ -135,16 +147,17 @@ RULES: Tuple[Rule, ...] = (
          lambda at: at.against_all and at.name in ("TransE_l1", "TransE_l2", "RotatE"),
          dict(optimizer="row_adagrad", init="uniform", gamma=6.0, regularization_coef=0.0),
          "they measure distances, which a penalty on the size of rows would shrink"),
-    Rule("the same, at most 2 relations, or 40 triples per entity and more",
-         lambda at: at.against_all and at.name == "TransE_l2" and (at.relations <= 2 or at.degree >= 40),
-         dict(normalize_entities=True),
-         "translations say little there; rows of length 1 keep near what is similar, and do not learn by heart"),
+    Rule("softmax over all entities, TransE_l2, 40 triples per entity and more",
+         lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= 5 * DENSE, dict(normalize_entities=True),
+         "rows of length 1 keep similar entities near each other, and do not learn triples by heart"),
     Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
          "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
     Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),
          "its rows have two halves"),
     Rule("TransE, sampled negatives", _sampled("TransE_l1", "TransE_l2"), dict(gamma=6.0, lr=0.3),
          "its start values have the size of the margin, which is for small distances"),
+    Rule("TransE_l2, sampled negatives", _sampled("TransE_l2"), dict(gamma=2.0),
+         "the root of a sum of squares is smaller than a sum of absolute values"),
     Rule("TransR, sampled negatives", _sampled("TransR"), dict(hidden_dim=64, gamma=6.0, lr=0.03),
          "a relation has a matrix of dim x dim numbers"),
     Rule("RESCAL", _is("RESCAL"), dict(hidden_dim=64), "a relation has a matrix of dim x dim numbers"),

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
 from ..options import TrainConfig
-from ..presets.auto import GPU_ENTITIES, Situation, auto_flags
+from ..presets.auto import SMALL_ON_GPU, Situation, auto_flags
 from .space import VARIANT, Choice, Range, Space, Variant
 
 TRIAL_FLOPS = 6e10  # of a trial against all entities: about a second of two cores
@@ -25,7 +25,7 @@ Domain = Union[Choice, Range]
 def fitted(space: Space, at: Situation, every: bool = False) -> Space:
     """The space for graphs like this one. Flags that are given in `at` are not searched for its sake. every: whether it
     keeps variants that cost too much, because they are asked for."""
-    affordable = every or (at.small if not at.on_gpu else at.entities <= GPU_ENTITIES)
+    affordable = every or (at.size <= SMALL_ON_GPU if at.on_gpu else at.small)
     variants = {name: each for name, each in space.variants.items() if affordable or not _against_all(each)}
     if at.small:
         variants = {name: _small(each, at) for name, each in variants.items()}

@@ -42,6 +42,7 @@ class SearchConfig:
         metric: of a validation, by its name in metrics.jsonl, by which trials are compared; a larger one is better.
         sampler: what chooses after the first trials: "tpe", "gp" or "random".
         arguments: further flags of dglke_train for all trials: where the data are, and what computes.
+        threads: of the CPU, of each trial; None for its share of the cores. OMP_NUM_THREADS goes before it.
         identity: what the numbers of trials depend on besides space and seed, as JSON: `data` by their fingerprint, and
             `numbers`, the flags of trials that change numbers. A search goes on only where all of it is the same.
 
@@ -58,6 +59,7 @@ class SearchConfig:
     identity: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "MRR"
     sampler: str = "tpe"
+    threads: Optional[int] = None
 
     def __post_init__(self):
         object.__setattr__(self, "out", path("--out", self.out))
@@ -117,7 +119,7 @@ class _Search:
     def __init__(self, config: SearchConfig, space: Space, study: Study, interrupt: Interrupt):
         self._config, self._space, self._study, self._interrupt = config, space, study, interrupt
         self._running: Dict[int, tuple] = {}  # by number: the optuna.Trial, its process
-        self._threads = max(1, len(os.sched_getaffinity(0)) // config.parallel)
+        self._threads = config.threads or max(1, len(os.sched_getaffinity(0)) // config.parallel)
 
     def carry_out(self) -> None:
         config, began = self._config, time.monotonic()

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dglke_frugal
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
+from dglke_frugal.data import from_text
 from dglke_frugal.options import OPTIONS, TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.auto import RULES, Situation, auto_flags, auto_model, is_auto, rows_of_table
@@ -54,15 +56,28 @@ def test_no_given_flag_is_overridden_and_steps_follow_from_a_given_batch():
 
 def test_sizes_and_devices_decide():
     assert flags_for("ComplEx", "families")["neg_sample_size"] == "all"
-    assert flags_for("ComplEx", "FB15k-237")["neg_sample_size"] == 2048
+    assert flags_for("ComplEx", "FB15k-237")["neg_sample_size"] == 256  # on a CPU, in minutes
     on_gpu = flags_for("ComplEx", "FB15k-237", {"gpu": [0]})
     assert (on_gpu["neg_sample_size"], on_gpu["relation_prediction"], on_gpu["hidden_dim"]) == ("all", 4.0, 2000)
     assert flags_for("ComplEx", "wn18rr", {"gpu": [0]})["relation_prediction"] == 0.05
     assert flags_for("ComplEx", "wikikg2", {"gpu": [0]})["neg_sample_size"] == 256
-    assert flags_for("TransE", "one relation")["normalize_entities"] and "normalize_entities" not in flags_for(
-        "TransE", "families")
-    assert flags_for("RotatE", "families")["double_ent"] and len(flags_for("RotatE", "wn18rr")["lr_decay_at"]) == 2
-    assert "lr_decay_at" not in flags_for("RotatE", "wn18rr", {"num_proc": 2})
+    assert flags_for("RotatE", "families")["double_ent"]
+    assert len(flags_for("RotatE", "wn18rr", {"gpu": [0]})["lr_decay_at"]) == 2
+    assert not any("lr_decay_at" in flags_for("RotatE", "wn18rr", given) for given in ({}, {"gpu": [0, 1]}))
+    epochs = [found["max_step"] * found["batch_size"] / SIZES[size][2] for size, found in
+              ((size, flags_for("RotatE", size)) for size in ("wn18rr", "FB15k-237"))]
+    assert epochs == pytest.approx([100, 30], rel=0.01)
+
+
+@pytest.mark.parametrize("given", [{}, {"gpu": [0]}])
+def test_translations_of_dense_graphs_train_against_all_entities(given):
+    for model, size in product(("TransE_l1", "TransE_l2"), ("families", "nations")):
+        assert flags_for(model, size, given)["neg_sample_size"] == "all"
+    assert flags_for("TransE_l2", "nations", given)["normalize_entities"]
+    assert not any("normalize_entities" in flags_for(*of, given) for of in
+                   (("TransE_l1", "nations"), ("TransE_l2", "families")))
+    assert flags_for("TransE_l2", "one relation", given)["gamma"] == 2 < flags_for("TransE_l1", "one relation")["gamma"]
+    assert flags_for("TransE_l2", "fb15k-small", given)["neg_sample_size"] == "all"  # sparse, with many relations
 
 
 def test_without_validation_triples_nothing_is_validated():
@@ -110,6 +125,21 @@ def test_it_learns_a_small_graph(circle, model, capsys, tmp_path):
     found = json.loads(next((tmp_path / "runs").glob("*/result.json")).read_text())
     chance = sum(1 / rank for rank in range(1, 61)) / 60
     assert found["test"]["MRR"] > 2 * chance and found["best_validation"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_trains_on_triples_that_are_in_no_file(model, tmp_path):
+    triples = [(f"e{h}", f"r{r}", f"e{(h + step) % 30}") for h in range(30) for r, step in enumerate((1, 2, -1))]
+    run = dglke_frugal.train(triples, split=(0.8, 0.1, 0.1), model_name=model, max_step=2, seed=1, save_path=tmp_path)
+    assert run.config["model_name"] == model and run.metrics["MRR"] > 0
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_graph_is_read_once(circle, ranks, monkeypatch, capsys):
+    read, build = [], from_text.build
+    monkeypatch.setattr(from_text, "build", lambda *given: read.append(given) or build(*given))
+    main(["train", "--preset", "auto", *circle, "--max_step", "2", "--num_proc", str(ranks)])
+    assert len(read) == 1 and "Finished. Read 300 train triples." in capsys.readouterr().out
 
 
 def test_flags_of_the_command_line_go_before_the_preset_s(circle):

@@ -290,7 +290,10 @@ def test_samplers(name, tmp_path):
 def test_a_search_by_name_fits_the_graph_and_starts_with_preset_auto(search, monkeypatch):
     search.arguments[0] = "transe_l2"
     monkeypatch.setattr(fitting, "TRIAL_EPOCHS", 1)
+    threads, start = [], searching.TrialProcess
+    monkeypatch.setattr(searching, "TrialProcess", lambda *given: threads.append(given[3]) or start(*given))
     found = search("--trials", 2, "--no_prune", "--eval_percent", 0.1)
+    assert threads == [1, 1]  # steps of a small graph are too short to share
     first = next(trial for trial in found["trials"] if trial["number"] == 0)
     assert first["params"]["variant"] == "all" and first["params"]["hidden_dim"] == 128
     assert {trial["params"]["variant"] for trial in found["trials"]} == {"all", "adversarial"}
