@@ -12,6 +12,8 @@ from ..batches.edge_partition import partition_edges, row_owners
 from ..log.tracker import MakeTracker, Trackers
 from ..run.interrupt import Interrupt
 from ..run.run import TrainingRun
+from ..run.session import open_device
+from ..step.step_config import step_config
 from .group import Machines
 from .machine_ranker import MachineRanker
 from .machine_tables import MachineTables, machine_tables
@@ -75,9 +77,15 @@ class MachineRun(TrainingRun):
         return self._sampler_of(self.rank)
 
     def _make_step(self):
-        step = super()._make_step()
-        step.relations_done = self.tables.relations_done
-        return step
+        device = open_device(self.config)
+        if device is None:
+            step = super()._make_step()
+            step.early_done = self.tables.early_done
+            return step
+        from ..step.staged_step import StagedStep  # here, because it takes torch's import time
+
+        now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
+        return StagedStep(now, device, self.config.device.matmul)
 
     def _make_interrupt(self) -> Interrupt:
         return _MachineInterrupt(self)

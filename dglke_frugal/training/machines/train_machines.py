@@ -18,6 +18,7 @@ from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...files import finish_replacing
 from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
+from ...resolve import resolve_workers
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
 from ..checkpoint.run_folder import check_flags, create_run_folder, fingerprint, write_flags
@@ -28,6 +29,7 @@ from ..processes.available_threads import torchrun_number
 from ..run.epochs import in_steps
 from ..run.resume import newest_run, with_seed_of
 from ..run.session import check_saves, graph_size, is_finished, load, thread_count
+from ..step.step_config import KERNEL_MODELS
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
@@ -69,8 +71,10 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     if config.device.num_proc not in (1, group.machines):
         raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
                          "start as many, since a run goes on with the number that it began with, or leave --num_proc out")
+    config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
+    products = group.all_of(config.device.matmul)  # of which a machine with another GPU may not have all
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
-                     parallel="rows")
+                     parallel="rows", matmul="fp32" if "fp32" in products else products[0])
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
     check(config)
@@ -96,7 +100,10 @@ def check_machines(config: TrainConfig) -> None:
     if device.ranks > _native.MOST_MACHINES:
         raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use fewer")
     for wrong, flag, instead in (
-        (device.gpu[0] >= 0, "--gpu", "several machines train on their processors; leave --gpu out"),
+        (len(device.gpu) > 1, "--gpu", "each machine computes on one GPU; give the number of one"),
+        (device.gpu[0] >= 0 and config.model.model_name not in KERNEL_MODELS, "--gpu",
+         f"of several machines it computes {', '.join(sorted(KERNEL_MODELS))}, and not {config.model.model_name}; leave "
+         "--gpu out"),
         (config.model.is_custom, "--model_name", "a custom model trains on one machine; choose one of the package"),
         (config.computes_on_device, "--neg_sample_size all and --optimizer",
          "several machines have sampled negatives and row_adagrad; leave them out"),
@@ -177,7 +184,7 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     """The memory plan of one machine: its share of the entities, and all of the rest."""
     machines = config.device.num_proc
-    alone_there = replace(config, device=replace(config.device, num_proc=1, partition=None, negatives=None))
+    alone_there = replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None, negatives=None))
     return plan_memory(alone_there, replace(size, entities=-(-size.entities // machines)), folder)
 
 

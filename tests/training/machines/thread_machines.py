@@ -63,7 +63,7 @@ def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
 def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None,
                  early=True):
     """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes
-    the tables of a machine before it trains. early: whether relations travel while entities are updated.
+    the tables of a machine before it trains. early: whether results travel before the step's end.
 
     Returns (arrays by name, the machines' tables). Raises the first error of any machine.
     """
@@ -79,7 +79,7 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lam
             tables[machine] = own
             mutate(own)
             step = make_step(step_config(config), threads=1, matmul="fp32")
-            step.relations_done = own.relations_done if early else None
+            step.early_done = own.early_done if early else None
             loop = TrainingLoop(own, sources[machine], step, 0, steps, config.store.lookahead)
             for done, _ in enumerate(loop, start=1):
                 if done in drains:
