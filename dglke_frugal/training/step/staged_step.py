@@ -31,8 +31,8 @@ class StagedStep(HostStep):
         self._compute()
 
     def _compute(self) -> None:
-        self._sums = self._device.zeros(4, dtype=np.float64)
-        self._gradients = KernelGradients(self._config, self._device, self._sums, self._matmul)
+        self._losses = self._device.zeros(4, dtype=np.float64)
+        self._gradients = KernelGradients(self._config, self._device, self._losses, self._matmul)
         self._shaped: Dict[BatchSizes, _ShapedStep] = {}
 
     def set_learning_rate(self, rate):
@@ -42,7 +42,7 @@ class StagedStep(HostStep):
     def _train(self, batch, entities, relations):
         sizes = BatchSizes(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted)
         if sizes not in self._shaped:
-            self._shaped[sizes] = _ShapedStep(self._device, self._gradients, self._sums, sizes, self._config)
+            self._shaped[sizes] = _ShapedStep(self._device, self._gradients, self._losses, sizes, self._config)
         positive, negative, relation, sums = self._shaped[sizes].run(batch, entities, relations)
         slots = np.flatnonzero(np.diff(batch.positive_offset))
         for rows, entries in ((relations, [(batch.relation, relation)]),

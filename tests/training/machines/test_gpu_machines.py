@@ -2,7 +2,11 @@
 import pytest
 from training.parallel.conftest import assert_same, trained
 
-OWN_GPU = "os.environ.update(CUDA_VISIBLE_DEVICES=os.environ.get('RANK', '0,1'))"
+OWN_GPU = """
+if "RANK" in os.environ:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(os.environ["RANK"])]
+"""
 
 
 @pytest.mark.parametrize("count, given", [
