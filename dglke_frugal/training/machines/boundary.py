@@ -87,14 +87,14 @@ class Boundaries:
         sizes = [[[0 if sender == receiver else table.block_floats(name, boundary, sender, receiver)
                    for table in self._tables] for sender, receiver in pairs]
                  for pairs in ([(machine, to) for to in everyone], [(other, machine) for other in everyone])]
-        posted = _Posted(lane, self._posted[lane], name, boundary, sizes[1])
+        posted = _Posted(lane, self._posted[lane], name, boundary, sizes[1], self.own_signal)
         sent, received = ([0 if other == machine else HEADER + sum(parts) for other, parts in enumerate(of_others)]
                           for of_others in sizes)
         block, at = np.empty(sum(sent), np.float32), 0
         for to, parts in enumerate(sizes[0]):
             if to == machine:
                 continue
-            block[at : at + HEADER].view(np.int32)[:] = [*posted.header(sum(parts)), self.own_signal]
+            block[at : at + HEADER].view(np.int32)[:] = [*posted.header(sum(parts)), posted.signal]
             at += HEADER
             for table, size in zip(self._tables, parts):
                 if size:
@@ -106,7 +106,7 @@ class Boundaries:
         return posted
 
     def _land(self, posted: "_Posted") -> None:
-        name, boundary, machine, signals = posted.name, posted.boundary, self.transport.machine, [self.own_signal]
+        name, boundary, machine, signals = posted.name, posted.boundary, self.transport.machine, [posted.signal]
         began = time.perf_counter()
         blocks = self.transport.wait(posted.lane, posted.number)
         if posted.lane == BETWEEN:
@@ -168,13 +168,14 @@ class _Beside:
 
 @dataclass(frozen=True)
 class _Posted:
-    """A block of all machines that is under way. received: floats of each table, by sender."""
+    """A block of all machines that is under way. received: floats of each table, by sender. signal: of this machine."""
 
     lane: int
     number: int
     name: str
     boundary: int
     received: Sequence[Sequence[int]]
+    signal: int
 
     def header(self, floats: int) -> List[int]:
         """By which a block is known to be the one that is due."""

@@ -12,7 +12,6 @@ from ..batches.edge_partition import partition_edges, row_owners
 from ..log.tracker import MakeTracker, Trackers
 from ..run.interrupt import Interrupt
 from ..run.run import TrainingRun
-from ..run.session import open_device
 from ..step.step_config import step_config
 from .group import Machines
 from .machine_ranker import MachineRanker
@@ -46,8 +45,10 @@ class MachineRun(TrainingRun):
 
     tables: MachineTables
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, group: Machines,
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, group: Machines, gpu=None,
                  trackers: Sequence[MakeTracker] = ()):
+        """gpu: the store.device.Device that computes gradients; without one, csrc/step does."""
+        self._gpu = gpu
         self.group, self.rank, self.leads = group, group.machine, group.machine == 0
         how = config.device.edge_partition
         self._owners = row_owners(how, graph.n_entities, group.machines)
@@ -77,15 +78,14 @@ class MachineRun(TrainingRun):
         return self._sampler_of(self.rank)
 
     def _make_step(self):
-        device = open_device(self.config)
-        if device is None:
+        if self._gpu is None:
             step = super()._make_step()
             step.early_done = self.tables.early_done
             return step
         from ..step.staged_step import StagedStep  # here, because it takes torch's import time
 
         now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
-        return StagedStep(now, device, self.config.device.matmul)
+        return StagedStep(now, self._gpu, self.config.device.matmul)
 
     def _make_interrupt(self) -> Interrupt:
         return _MachineInterrupt(self)

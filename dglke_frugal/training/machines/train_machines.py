@@ -28,7 +28,7 @@ from ..plan.memory_plan import HOST, plan_memory
 from ..processes.available_threads import torchrun_number
 from ..run.epochs import in_steps
 from ..run.resume import newest_run, with_seed_of
-from ..run.session import check_saves, graph_size, is_finished, load, thread_count
+from ..run.session import check_saves, graph_size, is_finished, load, open_device, thread_count
 from ..step.step_config import KERNEL_MODELS
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
@@ -55,7 +55,8 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
         try:
             with found_by_all():
                 config = resolve_machines(config, group)
-            folder = _train(config, resume, group, trackers)
+                gpu = _open_gpu(config, group)
+            folder = _train(config, resume, group, gpu, trackers)
             group.barrier()
             return folder
         except MachineError as error:
@@ -117,7 +118,20 @@ def check_machines(config: TrainConfig) -> None:
             raise InputError(f"{flag}: {instead}")
 
 
-def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[MakeTracker]) -> Path:
+def _open_gpu(config: TrainConfig, group: Machines):
+    """This machine's device, None for its processor. InputError, on all machines, if one of them has no such GPU."""
+    device, refusal = None, None
+    try:
+        device = open_device(config)
+    except InputError as error:
+        refusal = str(error)
+    for machine, found in enumerate(group.all_of(refusal)):
+        if found:
+            raise InputError(f"{group.name(machine)}: {found}")
+    return device
+
+
+def _train(config: TrainConfig, resume, group: Machines, gpu, trackers: Sequence[MakeTracker]) -> Path:
     began = time.perf_counter()
     leads = group.machine == 0
     if resume == AUTO:
@@ -158,7 +172,7 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
         with found_by_all():
             _check_shared(group, folder)
         group.advice = lambda: advice(folder)
-        run = stack.enter_context(MachineRun(config, graph, folder, group, trackers))
+        run = stack.enter_context(MachineRun(config, graph, folder, group, gpu, trackers))
         if resume:
             run.restore()
         run.keep_names()

@@ -100,10 +100,11 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
     ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
     ([("--partition", "metis")] * 2, {}, "hash or range"),
-    ([("--gpu", 0)] * 2, {}, "several machines train on their processors"),
+    ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
+    ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpu", "init_from", "timeout"])
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "timeout"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
