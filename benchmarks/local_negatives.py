@@ -76,7 +76,8 @@ def main() -> None:
     report: Dict = {"steps": {data: RECIPES[data][-1] for data in options.datasets}, "seeds": options.seeds, "MRR": {},
                     "within_noise": {}}
     for data in options.datasets:
-        of = {f"{workers} {negatives}".removesuffix(" -"): [values[data, workers, negatives, seed] for seed in options.seeds]
+        of = {f"{workers} {negatives}".removesuffix(" -"):
+              [values[data, workers, negatives, seed] for seed in options.seeds]
               for workers, kinds in WORKERS.items() for negatives in kinds}
         report["MRR"][data] = of
         report["within_noise"][data] = {name: within_noise(found, of["1"]) for name, found in of.items() if name != "1"}

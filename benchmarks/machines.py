@@ -104,21 +104,22 @@ def work(options: Dict[str, Any]) -> None:
         else:
             step = make_step(step_config(config), matmul="fp32")
             step.early_done = tables.early_done
-        network = group.bytes_per_second() if count > 1 else 0.0
+        network, traffic = group.bytes_per_second() if count > 1 else 0.0, tables.boundaries.traffic
         loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
-                before = dict(loop.seconds), sum(tables.boundaries.traffic.bytes.values()), tables.boundaries.traffic.wait_seconds
-        blocks = dict(tables.boundaries.traffic.bytes)
+                before = dict(loop.seconds), sum(traffic.bytes.values()), traffic.wait_seconds
+        blocks = dict(traffic.bytes)
         tables.drain()
         spent = {name: seconds - before[0][name] for name, seconds in loop.seconds.items()}
         total = sum(spent.values())
         group.barrier()
         sent = {name: size / steps for name, size in blocks.items()}
         print(json.dumps({
-            "bytes_per_step": (sum(blocks.values()) - before[1]) / options["steps"], "step_seconds": total / options["steps"],
+            "bytes_per_step": (sum(blocks.values()) - before[1]) / options["steps"],
+            "step_seconds": total / options["steps"],
             "gate_share": spent["gate"] / total,
-            "wait_share": (tables.boundaries.traffic.wait_seconds - before[2]) / total,
+            "wait_share": (traffic.wait_seconds - before[2]) / total,
             "compute_seconds": spent["step"] / options["steps"], "network": network,
             "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
             "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
@@ -177,7 +178,8 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     one = _steps_per_second(output)
     return {"gpu_machines_triples_per_second": MACHINES * BATCH / measured, "gpu_one_triples_per_second": one * BATCH,
             "gpu_staged_step_seconds": alone, "gpu_step_seconds": measured,
-            "gpu_gate_share": mean(reports, "gate_share"), "gpu_network_bytes_per_second": plan.bytes_per_second * USABLE,
+            "gpu_gate_share": mean(reports, "gate_share"),
+            "gpu_network_bytes_per_second": plan.bytes_per_second * USABLE,
             "gpu_over_one": MACHINES / measured / one, "gpu_model_over_measured": plan.step_seconds / measured}
 
 

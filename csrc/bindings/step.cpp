@@ -212,8 +212,8 @@ void bind(nb::module_& module) {
             return step.run(batch, rows, done);
           },
           "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(), "early_done"_a = nb::none(),
-          "Trains on the running step's rows, which must be the batch's. early_done: called when relations, projections "
-          "and the early ones of the entities are done, before the other entities are updated.")
+          "Trains on the running step's rows, which must be the batch's. early_done: called when relations, "
+          "projections and the early ones of the entities are done, before the other entities are updated.")
       .def(
           "differentiate",
           [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections,

@@ -30,8 +30,8 @@ class MachineRows final : public StepRows {
 
   const RowLayout& layout() const override { return own_.layout(); }
   // What all machines use in a step, of two entries. Steps are announced in order, each once, two beyond the running
-  // one at least. Copies it. Throws std::invalid_argument. While blocks that travel beside a step are packed and landed,
-  // another thread may announce steps and run the step.
+  // one at least. Copies it. Throws std::invalid_argument. While one thread packs and lands kRest and kAhead, another one
+  // may announce steps and run the step.
   void announce(std::int64_t step, std::span<const MachineUse> of_machines);
   void announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) override;
   // The step's values have landed.

@@ -14,7 +14,8 @@ constexpr std::int64_t kElementsPerThread = 1 << 14;  // below this a second thr
 template <typename Body>
 void for_each_owner(float* const* records, std::int64_t elements, const Body& body) {
   ThreadPool& pool = default_pool();
-  if (elements < kElementsPerThread || pool.threads() == 1) return body([=](std::int64_t i) { return records[i] != nullptr; });
+  if (elements < kElementsPerThread || pool.threads() == 1)
+    return body([=](std::int64_t i) { return records[i] != nullptr; });
   const auto threads = static_cast<std::uint64_t>(pool.threads());
   pool.run([&](int worker) {
     body([=](std::int64_t i) {

@@ -116,7 +116,8 @@ class Boundaries:
                 continue
             *known, signal = block[:HEADER].view(np.int32).tolist()
             if known != posted.header(sum(sizes)):
-                raise MachineError(f"machine {sender} has sent another block than the one that is due at step {boundary}")
+                raise MachineError(f"machine {sender} has sent another block than the one that is due at step "
+                                   f"{boundary}")
             signals.append(signal)
             at = HEADER
             for table, size in zip(self._tables, sizes):

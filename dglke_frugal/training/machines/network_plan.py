@@ -22,8 +22,8 @@ CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity
 class NetworkPlan:
     """A step of one of several machines.
 
-    bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: that the
-    next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
+    bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: that
+    the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
     network without limit. overlapped: the part of the computation during which urgent blocks travel.
     """
 
@@ -40,7 +40,8 @@ class NetworkPlan:
         """From the beginning of a step to that of the next one."""
         usable = USABLE * self.bytes_per_second
         waited = max(0.0, self.urgent_bytes / usable - self.overlapped * self.compute_seconds)
-        return max(self.compute_seconds + waited, (self.beside_bytes + self.urgent_bytes) / usable) + self.boundary_seconds
+        carried = (self.beside_bytes + self.urgent_bytes) / usable
+        return max(self.compute_seconds + waited, carried) + self.boundary_seconds
 
     @property
     def over_one(self) -> float:

@@ -103,8 +103,8 @@ def check_machines(config: TrainConfig) -> None:
     for wrong, flag, instead in (
         (len(device.gpu) > 1, "--gpu", "each machine computes on one GPU; give the number of one"),
         (device.gpu[0] >= 0 and config.model.model_name not in KERNEL_MODELS, "--gpu",
-         f"of several machines it computes {', '.join(sorted(KERNEL_MODELS))}, and not {config.model.model_name}; leave "
-         "--gpu out"),
+         f"of several machines it computes {', '.join(sorted(KERNEL_MODELS))}, and not {config.model.model_name}; "
+         "leave --gpu out"),
         (config.model.is_custom, "--model_name", "a custom model trains on one machine; choose one of the package"),
         (config.computes_on_device, "--neg_sample_size all and --optimizer",
          "several machines have sampled negatives and row_adagrad; leave them out"),

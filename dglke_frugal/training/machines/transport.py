@@ -11,8 +11,8 @@ LANES = BETWEEN, BESIDE = range(2)  # of blocks that a step waits for, and of th
 
 
 class Transport(ABC):
-    """Posts blocks and waits for those of the others. In each lane, which has one thread at a time, all machines post the
-    same numbers in the same order.
+    """Posts blocks and waits for those of the others. In each lane, which has one thread at a time, all machines post
+    the same numbers in the same order.
 
     Attributes:
         machine, machines: which one this is, of how many.

@@ -10,7 +10,8 @@ if "RANK" in os.environ:
 
 
 @pytest.mark.parametrize("count, given", [
-    (2, []), (3, ["--negatives", "global", "--partition", "range"]), (2, ["--model_name", "ComplEx", "--row_dtype", "fp16"]),
+    (2, []), (3, ["--negatives", "global", "--partition", "range"]),
+    (2, ["--model_name", "ComplEx", "--row_dtype", "fp16"]),
     (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample", "--subsampling", "base"]),
 ], ids=["hash", "range", "halves", "rotate"])
 def test_a_device_computes_what_the_cpu_does(machines, count, given):

@@ -78,4 +78,5 @@ def test_a_stale_share_of_a_checkpoint_is_refused(machines):
     earlier, last = (file.read_bytes() for file in files)
     files[1].write_bytes(last[: len(last) // 2] + earlier[len(last) // 2 :])
     codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 12]))
-    assert all(codes) and all(f"{files[1]} is damaged: its checksum" in output.splitlines()[-1] for output in outputs), outputs
+    assert all(codes), outputs
+    assert all(f"{files[1]} is damaged: its checksum" in output.splitlines()[-1] for output in outputs), outputs
