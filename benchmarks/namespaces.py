@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -22,8 +23,9 @@ PORT, CARD = "29555", "frugal0"
 
 def can_make() -> bool:
     """Whether this process may make namespaces."""
-    command = ["ip", "netns", "list"]
-    return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    return subprocess.run(["ip", "netns", "list"], capture_output=True, check=False).returncode == 0
 
 
 @contextlib.contextmanager
