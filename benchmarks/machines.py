@@ -136,7 +136,7 @@ def machines(options: Dict[str, Any], gbit: Optional[float] = None, apart: bool 
     else:
         count = options.get("machines", MACHINES)
         commands = [[*namespaces.on_cores(cores[machine] if cores else None), *command] for machine in range(count)]
-        variables = namespaces.environments(["127.0.0.1"] * count)
+        variables = namespaces.on_loopback(count)
         outputs = namespaces.together(commands, [{**each, "CUDA_VISIBLE_DEVICES": str(machine)}
                                                  for machine, each in enumerate(variables)])
     return [json.loads(output.strip().splitlines()[-1]) for output in outputs]
@@ -161,7 +161,7 @@ def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
                 outputs = namespaces.in_namespaces(names, command, own)
         else:
             commands = [[*namespaces.on_cores(own[machine]), *command] for machine in range(MACHINES)]
-            outputs = namespaces.together(commands, namespaces.environments(["127.0.0.1"] * MACHINES))
+            outputs = namespaces.together(commands, namespaces.on_loopback(MACHINES))
         return {"workers": _steps_per_second(workers[0]), "machines": _steps_per_second(outputs[0])}
 
 

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import uuid
@@ -58,6 +59,14 @@ def environments(addresses: Sequence[str] = ADDRESSES, port: str = PORT) -> List
     return [{**os.environ, "RANK": str(machine), "WORLD_SIZE": str(len(addresses)), "LOCAL_WORLD_SIZE": "1",
              "LOCAL_RANK": "0", "MASTER_ADDR": addresses[0], "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": run}
             for machine in range(len(addresses))]
+
+
+def on_loopback(machines: int) -> List[Dict[str, str]]:
+    """The same of machines without networks of their own."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
+    return environments(["127.0.0.1"] * machines, port)
 
 
 def in_namespaces(names: Sequence[str], command: Sequence[str], cores: Sequence[Sequence[int]] = ()) -> List[str]:
