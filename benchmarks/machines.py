@@ -7,6 +7,8 @@ The second line is for two GPUs, one for each machine, over the loopback network
 
 TransE_l2, dim 400, batches of 1024 with 256 negatives, a generated graph whose triples are skewed as Freebase's.
 
+Machines draw negatives from their own entities (--negatives local).
+
 [bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine
 that fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn
 from the whole graph. [gate_share]: the part of a step's time that boundaries take, at the first of --gbit, between two
@@ -149,7 +151,7 @@ def mean(reports: List[Dict[str, Any]], name: str) -> float:
 def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
     """Steps per second of two workers of one process group and of two machines, by the command line, in turn."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [*train_command(Path(folder), entities, steps), "--partition", "hash"]
+        command = [*train_command(Path(folder), entities, steps), "--partition", "hash", "--negatives", "local"]
         cores = sorted(os.sched_getaffinity(0))
         own = [cores[machine::MACHINES] for machine in range(MACHINES)]
         environment = {"OMP_NUM_THREADS": str(len(own[0]))}

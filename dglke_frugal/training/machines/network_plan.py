@@ -77,7 +77,7 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     """
     dims, batch, away = table_dims(config), config.batch, 1 - 1 / machines
     positives, negatives = batch.positives, batch.positives // batch.chunk * batch.negatives
-    local = config.device.negatives != "global"
+    local = config.device.negatives == "local"
     embedding = (dims.entity + 1) // 2 if config.model.is_half else dims.entity
     record = FLOAT * (embedding + 1)
     entities = positives * away + (0 if local else negatives * away)

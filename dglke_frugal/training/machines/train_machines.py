@@ -198,7 +198,7 @@ def _train(config: TrainConfig, resume, group: Machines, gpu, trackers: Sequence
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     """The memory plan of one machine: its share of the entities, and all of the rest."""
     machines = config.device.num_proc
-    alone_there = replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None, negatives=None))
+    alone_there = replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None, negatives="global"))
     return plan_memory(alone_there, replace(size, entities=-(-size.entities // machines)), folder)
 
 

@@ -11,8 +11,8 @@ def metrics(output):
 
 
 @pytest.mark.parametrize("count, given", [
-    (2, []),
-    (3, ["--partition", "range", "--negatives", "global"]),
+    (2, ["--partition", "hash", "--negatives", "local"]),
+    (3, ["--partition", "range"]),
     (2, ["--model_name", "ComplEx", "--row_dtype", "fp16", "-adv"]),
     (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample"]),
     (3, ["--model_name", "SimplE", "-de", "-dr", "--exclude_positive", "--subsampling", "base"]),
