@@ -40,7 +40,10 @@ void MachineRows::announce(std::int64_t number, std::span<const MachineUse> of_m
   Step& step = steps_.announce(number, of_machines, owners_.rows(), kMostMachineEntries);
   const auto& mine = of_machines[static_cast<std::size_t>(machine_)].rows;
   step.own.assign(mine.begin(), mine.end());
-  for (UsedRow& row : step.rows) row.owner = owners_.owner(row.id);
+  for (UsedRow& row : step.rows) {
+    row.owner = owners_.owner(row.id);
+    if (row.owner == machine_) row.local = owners_.local(row.id);
+  }
   step.has_room = false;
 }
 
@@ -73,30 +76,29 @@ void MachineRows::make_room(Step& step) {
     step.landed[m].clear();
     step.landed_at[m].assign(step.used[m].size(), -1);
   }
+  step.source.resize(count);
+  step.destination.resize(count);
+  step.gradient.resize(count);
+  step.early.resize(count);
+  step.for_rows_of(machine_, [&](const UsedRow& row, std::int32_t place) {
+    const auto u = static_cast<std::size_t>(place);
+    step.source[u] = value(step, u);
+    step.gradient[u] = row.is_shared() ? step.gradients.data() + step.gradient_at[u] : nullptr;
+    step.destination[u] = row.is_shared() ? nullptr : step.source[u];
+    step.early[u] = row.next != 0;
+  });
 }
 
 void MachineRows::begin(std::int64_t number) {
   running_ = steps_.find(number);
   if (running_ == nullptr) throw std::logic_error("a step must be announced before it begins");
-  Step& step = *running_;
-  make_room(step);
-  const std::size_t count = step.own.size();
-  source_.resize(count);
-  destination_.resize(count);
-  gradient_.resize(count);
-  early_.resize(count);
-  step.for_rows_of(machine_, [&](const UsedRow& row, std::int32_t place) {
-    const auto u = static_cast<std::size_t>(place);
-    source_[u] = value(step, u);
-    gradient_[u] = step.gradient_at[u] < 0 ? nullptr : step.gradients.data() + step.gradient_at[u];
-    destination_[u] = gradient_[u] ? nullptr : source_[u];
-    early_[u] = (row.next & ~machine_bit(machine_)) != 0 || (row.next != 0 && !is_direct(row.users));
-  });
+  make_room(*running_);
 }
 
 float* MachineRows::value(const Step& step, std::size_t u) const {
   const std::int64_t at = step.value_at[u];
-  return at < 0 ? own_.row(owners_.local(step.own[u])) : const_cast<float*>(step.values.data()) + at;
+  if (at >= 0) return const_cast<float*>(step.values.data()) + at;
+  return own_row(step.rows[static_cast<std::size_t>(step.used[static_cast<std::size_t>(machine_)][u])]);
 }
 
 float* MachineRows::next_value(const UsedRow& row, std::int64_t boundary) {

@@ -30,17 +30,17 @@ class MachineRows final : public StepRows {
 
   const RowLayout& layout() const override { return own_.layout(); }
   // What all machines use in a step, of two entries. Steps are announced in order, each once, two beyond the running
-  // one at least. Copies it. Throws std::invalid_argument. While one thread packs and lands kRest and kAhead, another one
-  // may announce steps and run the step.
+  // one at least. Copies it. Throws std::invalid_argument. While one thread packs and lands kRest and kAhead, or lands
+  // and settles kUrgent, another one may announce steps, and run the step that these blocks travel beside.
   void announce(std::int64_t step, std::span<const MachineUse> of_machines);
   void announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) override;
   // The step's values have landed.
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return running_->own; }
-  std::span<float* const> source() const override { return source_; }
-  std::span<float* const> destination() const override { return destination_; }
-  std::span<float* const> gradient() const override { return gradient_; }
-  std::span<const std::uint8_t> early() const override { return early_; }
+  std::span<float* const> source() const override { return running_->source; }
+  std::span<float* const> destination() const override { return running_->destination; }
+  std::span<float* const> gradient() const override { return running_->gradient; }
+  std::span<const std::uint8_t> early() const override { return running_->early; }
   void end() override { ++steps_run_; }
   void drain() override {}  // by those who make the blocks
 
@@ -62,6 +62,8 @@ class MachineRows final : public StepRows {
     std::vector<std::int64_t> value_at, gradient_at;   // by place among own: first float there, -1 for none
     std::vector<std::vector<float>> landed;            // by machine: gradients of this machine's rows
     std::vector<std::vector<std::int64_t>> landed_at;  // by machine, by place among its rows: first float there
+    std::vector<float*> source, destination, gradient;  // see StepRows
+    std::vector<std::uint8_t> early;
     bool has_room = false;
   };
 
@@ -86,11 +88,12 @@ class MachineRows final : public StepRows {
   }
 
   std::int64_t gradients_of(const Step& step, int machine, std::int32_t u) const;
-  float* own_row(const UsedRow& row) const { return own_.row(owners_.local(row.id)); }
+  float* own_row(const UsedRow& row) const { return own_.row(row.local); }
   // Where this machine has the value of its row u.
   float* value(const Step& step, std::size_t u) const;
   // Where the next step of this machine reads a row of `step` that others own.
   float* next_value(const UsedRow& row, std::int64_t boundary);
+  // Of a step before which its rows' next uses are announced: where its rows lie.
   void make_room(Step& step);
   struct Due;
   void apply_gradients(Step& step, const Due& due);
@@ -110,8 +113,6 @@ class MachineRows final : public StepRows {
   StepUses<Step> steps_;
   Step* running_ = nullptr;
   std::int64_t steps_run_ = 0;
-  std::vector<float*> source_, destination_, gradient_;
-  std::vector<std::uint8_t> early_;
 };
 
 }  // namespace frugal

@@ -14,8 +14,9 @@
 //   kWhole   only where the tables are to be read as a whole: what a replica lacks.
 //
 // kUrgent leaves within step s - 1, as soon as its rows are written. Step s begins when kUrgent and kLate have landed.
-// kRest and then kAhead travel while it computes, on a thread of their own: they read and write no row that this
-// machine uses in step s. They have landed before step s + 1 begins. So a row's value is final whenever it is sent.
+// kRest and then kAhead travel while it computes: they read and write no row that this machine uses in step s, and have
+// landed before kUrgent of the next boundary lands. So a row's value is final whenever it is sent. All land on a thread
+// of their own, kUrgent while the other rows of step s - 1 are written, which it does not touch.
 #pragma once
 
 #include <cstdint>

@@ -27,6 +27,7 @@ struct UsedRow {
   Users before = 0, next = 0;    // of the step before, and of the next one
   std::int32_t next_place = -1;  // among the rows of the next step, if it is used there
   std::int32_t owner = 0;        // of tables whose rows have owners
+  std::int64_t local = -1;       // its number in the owner's table, where that is this machine's
 
   bool is_shared() const { return (users & (users - 1)) != 0; }
 };

@@ -34,25 +34,27 @@ class Boundaries:
         self.signal = self.own_signal = 0
         self.traffic = Traffic()
         self._posted = [0 for _ in LANES]  # numbers of blocks
-        self._urgent: Optional[_Posted] = None  # of the next boundary, under way
+        self._heard = 0  # the signal that has landed last
         self._beside = _Beside()
         self._next: Optional[int] = None  # the step before which the next boundary lies
         self._drained: Optional[int] = None  # the boundary at which results are where they belong already
 
     def begin(self, step: int) -> None:
         """Before a step, whose rows have been announced: all values that it reads are here. Raises MachineError."""
-        self._finish_beside()
         if self._next is None:  # the first one: no step before it has results
             self._exchange(AHEAD, step - 1)
-        elif self._drained != step:
-            self._take_urgent(step)
+        self._finish_beside()
+
+    def begun(self, step: int) -> None:
+        """What follows need not be waited for by this step."""
         names = [AHEAD] if self._drained == step else [REST, AHEAD]
         self._beside.start(lambda: [self._exchange(name, step) for name in names])
         self._next = step + 1
 
     def post_urgent(self) -> None:
-        """Within a step: what other machines wait for has been written, and travels while all else is computed."""
-        self._urgent = self._post(URGENT, self._next)
+        """Within a step: rows that are used in the next one have been written, and travel while all else is."""
+        posted = self._post(URGENT, self._next)
+        self._beside.start(lambda: self._take_urgent(posted))
 
     def drain(self) -> None:
         """After a step of all machines: every result is where it belongs, and all replicas are whole. All machines
@@ -60,7 +62,6 @@ class Boundaries:
         if self._next is None or self._drained == self._next:
             return
         self._finish_beside()
-        self._take_urgent(self._next)
         self._exchange(REST, self._next)
         self._exchange(WHOLE, self._next)
         self._drained = self._next
@@ -73,11 +74,12 @@ class Boundaries:
         began = time.perf_counter()
         self._beside.finish()
         self.traffic.wait_seconds += time.perf_counter() - began
+        self.signal = self.signal or self._heard
 
-    def _take_urgent(self, boundary: int) -> None:
-        self._land(self._urgent)
-        if any(table.has_late(boundary) for table in self._tables):
-            self._exchange(LATE, boundary)
+    def _take_urgent(self, posted: "_Posted") -> None:
+        self._land(posted)
+        if any(table.has_late(posted.boundary) for table in self._tables):
+            self._exchange(LATE, posted.boundary)
 
     def _exchange(self, name: str, boundary: int) -> None:
         self._land(self._post(name, boundary))
@@ -107,10 +109,7 @@ class Boundaries:
 
     def _land(self, posted: "_Posted") -> None:
         name, boundary, machine, signals = posted.name, posted.boundary, self.transport.machine, [posted.signal]
-        began = time.perf_counter()
         blocks = self.transport.wait(posted.lane, posted.number)
-        if posted.lane == BETWEEN:
-            self.traffic.wait_seconds += time.perf_counter() - began
         for sender, (block, sizes) in enumerate(zip(blocks, posted.received)):
             if sender == machine:
                 continue
@@ -127,33 +126,32 @@ class Boundaries:
         if name in SETTLED:
             for table in self._tables:
                 table.settle(name, boundary)
-        if name == URGENT:  # which all machines see of all at once
-            self.signal = self.signal or max(signals)
+        if name == URGENT:
+            self._heard = max(signals)
 
 
 class _Beside:
-    """A thread that does one thing at a time while steps compute. Its error is raised by whoever finishes."""
+    """A thread that does one thing after the other while steps compute. An error is raised by whoever finishes."""
 
     def __init__(self):
         self._asked: "queue.SimpleQueue[Optional[Callable]]" = queue.SimpleQueue()
         self._done: "queue.SimpleQueue[Optional[BaseException]]" = queue.SimpleQueue()
-        self._busy = False
+        self._started = 0
         # Not waited for at the end of the process: it may wait for a machine that is not there.
         self._thread = threading.Thread(target=self._run, name="machine-blocks", daemon=True)
         self._thread.start()
 
     def start(self, work: Callable) -> None:
-        self._busy = True
+        self._started += 1
         self._asked.put(work)
 
     def finish(self) -> None:
-        """Wait until the last work is done."""
-        if not self._busy:
-            return
-        self._busy = False
-        error = self._done.get()
-        if error is not None:
-            raise error
+        """Wait until all work is done."""
+        while self._started:
+            self._started -= 1
+            error = self._done.get()
+            if error is not None:
+                raise error
 
     def close(self) -> None:
         self._asked.put(None)

@@ -82,6 +82,7 @@ class MachineTables(Tables):
     def begin(self, step):
         self.boundaries.begin(step)
         super().begin(step)
+        self.boundaries.begun(step)
 
     @property
     def early_done(self) -> Optional[Callable[[], None]]:
