@@ -2,8 +2,13 @@
 group.
 
     python -m benchmarks.machines --json FILE [--entities 20000000] [--gbit 2.5 1] [--steps 60]
+    python -m benchmarks.machines --gpu --json FILE
+
+The second line is for two GPUs, one for each machine, over the loopback network.
 
 TransE_l2, dim 400, batches of 1024 with 256 negatives, a generated graph whose triples are skewed as Freebase's.
+
+Machines draw negatives from their own entities (--negatives local).
 
 [bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine
 that fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn
@@ -12,6 +17,10 @@ network namespaces (benchmarks/namespaces.py), which needs root; without it ther
 [machines_over_workers]: triples per second of two machines, between namespaces without a limit, over those of
 --num_proc 2, on the same cores. [model_over_measured_GGb]: the step time that `dglke_frugal plan --nnodes` expects,
 over the one that was measured.
+
+[gpu_over_one]: triples per second of two machines with a GPU each, whose tables lie in host memory, over one GPU alone
+that has the tables in its memory. [gpu_model_over_measured]: as above, from a step of one such machine alone and the
+measured speed of the network.
 """
 
 from __future__ import annotations
@@ -31,7 +40,7 @@ import numpy as np
 from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.training.batches.edge_partition import partition_edges, row_owners
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.machines.network_plan import NetworkPlan
+from dglke_frugal.training.machines.network_plan import USABLE, NetworkPlan
 
 from . import namespaces, result_file
 
@@ -41,9 +50,9 @@ COUNTED = 20  # steps whose rows are counted
 FIRST = 10  # steps that are not timed
 
 
-def sampler(graph, worker: int, owners=None, part=None) -> Sampler:
+def sampler(graph, worker: int, owners=None, part=None, machines: int = MACHINES) -> Sampler:
     return Sampler(*graph.train, graph.n_entities, graph.n_relations,
-                   SamplerConfig(BATCH, NEGATIVES, 1, worker, MACHINES, owners=owners, threads=1), part=part)
+                   SamplerConfig(BATCH, NEGATIVES, 1, worker, machines, owners=owners, threads=1), part=part)
 
 
 def naive_bytes(graph) -> float:
@@ -73,35 +82,48 @@ def work(options: Dict[str, Any]) -> None:
     fill = StartValues.fill  # entities stay zero: 33 GB of them would take more memory than the rows of these steps
     StartValues.fill = lambda self, table, *columns, **owned: None if owned else fill(self, table, *columns)
     _native.set_num_threads(options["threads"])
+    count = options.get("machines", MACHINES)
     config = TrainConfig.from_flags({
         "model_name": "TransE_l2", "hidden_dim": DIM, "gamma": 10.0, "lr": 0.1, "regularization_coef": 1e-9, "seed": 1,
-        "batch_size": BATCH, "neg_sample_size": NEGATIVES, "neg_adversarial_sampling": True, "num_proc": MACHINES,
+        "batch_size": BATCH, "neg_sample_size": NEGATIVES, "neg_adversarial_sampling": True, "num_proc": count,
         "row_dtype": options["row_dtype"], "partition": "hash", "parallel": "rows"})
     graph = SyntheticGraph(options["entities"], RELATIONS, options["triples"], skew=0.9).in_memory()
     with Machines(60.0) as group:
-        owners = row_owners("hash", graph.n_entities, MACHINES)
-        parts = partition_edges("hash", graph, MACHINES).parts
-        sources = [sampler(graph, worker, owners, parts[worker]) for worker in range(MACHINES)]
+        owners = row_owners("hash", graph.n_entities, count)
+        parts = partition_edges("hash", graph, count).parts
+        sources = [sampler(graph, worker, owners, parts[worker], count) for worker in range(count)]
         tables = machine_tables(config, graph, owners, group.transport,
                                 [None if each == group.machine else source for each, source in enumerate(sources)])
         steps = FIRST + options["steps"]
-        step = make_step(step_config(config), matmul="fp32")
-        step.relations_done = tables.relations_done
+        for done in range(steps):  # so that no step is timed in which the system finds memory for a row
+            for source in sources:
+                ids = np.ascontiguousarray(source.batch(done).entities)
+                tables.entity.embeddings[owners.local(ids[owners.owner(ids) == group.machine])] = 0
+        if options.get("gpu"):
+            from dglke_frugal.store.device.cuda_device import CudaDevice
+            from dglke_frugal.training.step.staged_step import StagedStep
+
+            step = StagedStep(step_config(config), CudaDevice(0))
+        else:
+            step = make_step(step_config(config), matmul="fp32")
+            step.early_done = tables.early_done
+        network, traffic = group.bytes_per_second() if count > 1 else 0.0, tables.boundaries.traffic
         loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
-                before = dict(loop.seconds), group.transport.bytes_sent, tables.boundaries.traffic.wait_seconds
-        bytes_sent, blocks = group.transport.bytes_sent, dict(tables.boundaries.traffic.bytes)
+                before = dict(loop.seconds), sum(traffic.bytes.values()), traffic.wait_seconds
+        blocks = dict(traffic.bytes)
         tables.drain()
         spent = {name: seconds - before[0][name] for name, seconds in loop.seconds.items()}
         total = sum(spent.values())
         group.barrier()
         sent = {name: size / steps for name, size in blocks.items()}
         print(json.dumps({
-            "bytes_per_step": (bytes_sent - before[1]) / options["steps"], "step_seconds": total / options["steps"],
+            "bytes_per_step": (sum(blocks.values()) - before[1]) / options["steps"],
+            "step_seconds": total / options["steps"],
             "gate_share": spent["gate"] / total,
-            "wait_share": (tables.boundaries.traffic.wait_seconds - before[2]) / total,
-            "compute_seconds": spent["step"] / options["steps"],
+            "wait_share": (traffic.wait_seconds - before[2]) / total,
+            "compute_seconds": spent["step"] / options["steps"], "network": network,
             "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
             "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
         tables.close()
@@ -115,8 +137,11 @@ def machines(options: Dict[str, Any], gbit: Optional[float] = None, apart: bool 
         with namespaces.two_namespaces(gbit) as names:
             outputs = namespaces.in_namespaces(names, command, cores)
     else:
-        commands = [[*namespaces.on_cores(cores[machine] if cores else None), *command] for machine in range(MACHINES)]
-        outputs = namespaces.together(commands, namespaces.environments(["127.0.0.1"] * MACHINES))
+        count = options.get("machines", MACHINES)
+        commands = [[*namespaces.on_cores(cores[machine] if cores else None), *command] for machine in range(count)]
+        variables = namespaces.on_loopback(count)
+        outputs = namespaces.together(commands, [{**each, "CUDA_VISIBLE_DEVICES": str(machine)}
+                                                 for machine, each in enumerate(variables)])
     return [json.loads(output.strip().splitlines()[-1]) for output in outputs]
 
 
@@ -127,14 +152,7 @@ def mean(reports: List[Dict[str, Any]], name: str) -> float:
 def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
     """Steps per second of two workers of one process group and of two machines, by the command line, in turn."""
     with tempfile.TemporaryDirectory() as folder:
-        from dglke_frugal.data.synthetic import write
-
-        write(SyntheticGraph(entities, RELATIONS, 5 * entities, 1000, 1000, skew=0.9), Path(folder), "Freebase")
-        command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", folder,
-                   "--model_name", "TransE_l2", "--hidden_dim", str(DIM), "--gamma", "10", "--lr", "0.1", "-rc", "1e-9",
-                   "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--seed", "1",
-                   "--partition", "hash", "--max_step", str(steps), "--log_interval", str(steps // 4), "--no_save_emb",
-                   "--save_path", f"{folder}/ckpts"]
+        command = [*train_command(Path(folder), entities, steps), "--partition", "hash", "--negatives", "local"]
         cores = sorted(os.sched_getaffinity(0))
         own = [cores[machine::MACHINES] for machine in range(MACHINES)]
         environment = {"OMP_NUM_THREADS": str(len(own[0]))}
@@ -146,8 +164,37 @@ def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
                 outputs = namespaces.in_namespaces(names, command, own)
         else:
             commands = [[*namespaces.on_cores(own[machine]), *command] for machine in range(MACHINES)]
-            outputs = namespaces.together(commands, namespaces.environments(["127.0.0.1"] * MACHINES))
+            outputs = namespaces.together(commands, namespaces.on_loopback(MACHINES))
         return {"workers": _steps_per_second(workers[0]), "machines": _steps_per_second(outputs[0])}
+
+
+def gpus(options: Dict[str, Any]) -> Dict[str, float]:
+    """Two machines with a GPU each, one such machine alone, and one GPU alone by the command line."""
+    reports = machines({**options, "gpu": True})
+    alone = mean(machines({**options, "gpu": True, "machines": 1}), "step_seconds")
+    plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "beside_bytes"),
+                       mean(reports, "urgent_bytes"), alone, overlapped=0.0)
+    with tempfile.TemporaryDirectory() as folder:
+        command = train_command(Path(folder), options["entities"], 20 * options["steps"])
+        (output,) = namespaces.together([[*command, "--gpu", "0"]], [dict(os.environ)])
+    measured = mean(reports, "step_seconds")
+    one = _steps_per_second(output)
+    return {"gpu_machines_triples_per_second": MACHINES * BATCH / measured, "gpu_one_triples_per_second": one * BATCH,
+            "gpu_staged_step_seconds": alone, "gpu_step_seconds": measured,
+            "gpu_gate_share": mean(reports, "gate_share"),
+            "gpu_network_bytes_per_second": plan.bytes_per_second * USABLE,
+            "gpu_over_one": MACHINES / measured / one, "gpu_model_over_measured": plan.step_seconds / measured}
+
+
+def train_command(folder: Path, entities: int, steps: int) -> List[str]:
+    """Training on a generated graph that is written there."""
+    from dglke_frugal.data.synthetic import write
+
+    write(SyntheticGraph(entities, RELATIONS, 5 * entities, 1000, 1000, skew=0.9), folder, "Freebase")
+    return [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", str(folder),
+            "--model_name", "TransE_l2", "--hidden_dim", str(DIM), "--gamma", "10", "--lr", "0.1", "-rc", "1e-9",
+            "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--seed", "1", "--max_step",
+            str(steps), "--log_interval", str(steps // 4), "--no_save_emb", "--save_path", f"{folder}/ckpts"]
 
 
 def _steps_per_second(output: str) -> float:
@@ -163,6 +210,7 @@ def main() -> None:
     parser.add_argument("--entities", type=int, default=20_000_000, help="(%(default)s)")
     parser.add_argument("--speed_entities", type=int, default=1_000_000, help="of the runs by workers (%(default)s)")
     parser.add_argument("--gbit", type=float, nargs="*", default=[2.5, 1.0], help="of the network (%(default)s)")
+    parser.add_argument("--gpu", action="store_true", help="measure machines with a GPU each, and nothing else")
     parser.add_argument("--steps", type=int, default=60, help="of each measurement (%(default)s)")
     parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -176,6 +224,9 @@ def main() -> None:
              "threads": max(1, len(own[0]))}
     result: Dict[str, Any] = {**given, "machines": MACHINES, "relations": RELATIONS, "dim": DIM, "batch": BATCH,
                               "negatives": NEGATIVES}
+    if options.gpu:
+        result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES)}))
+        return report(result, options.json)
     naive = naive_bytes(SyntheticGraph(options.entities, RELATIONS, triples, skew=0.9).in_memory())
     floats = machines(given, cores=own)
     halves = machines({**given, "row_dtype": "fp16"}, cores=own)
@@ -201,9 +252,13 @@ def main() -> None:
         found = speeds(options.speed_entities, max(40, options.steps), apart)
         result.update({f"{name}_steps_per_second": speed for name, speed in found.items()},
                       machines_over_workers=found["machines"] / found["workers"])
+    report(result, options.json)
+
+
+def report(result: Dict[str, Any], file: Optional[Path]) -> None:
     print(json.dumps(result, indent=2))
-    if options.json:
-        result_file.write(options.json, result)
+    if file:
+        result_file.write(file, result)
 
 
 if __name__ == "__main__":

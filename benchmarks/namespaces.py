@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import uuid
@@ -22,8 +24,9 @@ PORT, CARD = "29555", "frugal0"
 
 def can_make() -> bool:
     """Whether this process may make namespaces."""
-    command = ["ip", "netns", "list"]
-    return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    return subprocess.run(["ip", "netns", "list"], capture_output=True, check=False).returncode == 0
 
 
 @contextlib.contextmanager
@@ -56,6 +59,14 @@ def environments(addresses: Sequence[str] = ADDRESSES, port: str = PORT) -> List
     return [{**os.environ, "RANK": str(machine), "WORLD_SIZE": str(len(addresses)), "LOCAL_WORLD_SIZE": "1",
              "LOCAL_RANK": "0", "MASTER_ADDR": addresses[0], "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": run}
             for machine in range(len(addresses))]
+
+
+def on_loopback(machines: int) -> List[Dict[str, str]]:
+    """The same of machines without networks of their own."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
+    return environments(["127.0.0.1"] * machines, port)
 
 
 def in_namespaces(names: Sequence[str], command: Sequence[str], cores: Sequence[Sequence[int]] = ()) -> List[str]:

@@ -310,9 +310,8 @@ class DeviceConfig:
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (resolve.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
-        rel_part, over machines by hash, else at random. negatives: see negative_source. parallel: what ranks share out,
-        see resolve.py. peer: whether devices may
-        reach each other's memory.
+        rel_part, over machines by hash, else at random. negatives: one of NEGATIVES. parallel: what ranks share out,
+        see resolve.py. peer: whether devices may reach each other's memory.
     """
 
     gpu: Sequence[int] = option(
@@ -340,10 +339,9 @@ class DeviceConfig:
     partition: Optional[str] = option(
         None, "how edges are divided over processes; hash, range: by heads", changes=ALWAYS,
         used=_DATA_PARALLEL, choices=PARTITIONS, default_words="random; machines: hash")
-    negatives: Optional[str] = option(
-        None, "negatives are a process's own entities, or all",
-        changes=Change("yes", lambda config, value: config.device.negative_source), used=_DATA_PARALLEL,
-        choices=NEGATIVES, default_words="local with --partition hash, range")
+    negatives: str = option(
+        "global", "with --partition hash, range: negatives are a process's own entities, or all", changes=ALWAYS,
+        used=_DATA_PARALLEL, choices=NEGATIVES)
     parallel: str = option(AUTO, "rows: each worker has its own batches; columns: its share of each row's columns",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
@@ -372,11 +370,6 @@ class DeviceConfig:
     def edge_partition(self) -> str:
         """One of PARTITIONS."""
         return self.partition or ("relation" if self.rel_part else "random")
-
-    @property
-    def negative_source(self) -> str:
-        """One of NEGATIVES."""
-        return self.negatives or ("local" if self.edge_partition in OWNED_PARTITIONS else "global")
 
 
 @options("run")

@@ -53,7 +53,8 @@ RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, 
     throw std::invalid_argument(std::string(what) + " rows have another length than the model's");
   if (!std::ranges::equal(rows.rows(), ids))
     throw std::invalid_argument(std::string(what) + " rows are not those of the batch");
-  return {rows.source().data(), rows.destination().data(), rows.gradient().data(), rows.layout().stride};
+  return {rows.source().data(), rows.destination().data(), rows.gradient().data(), rows.layout().stride,
+          rows.early().data()};
 }
 
 // Where Python supplies what other ranks have; all losses are computed here.
@@ -193,7 +194,7 @@ void bind(nb::module_& module) {
       .def(
           "run_rows",
           [](TrainStep& step, const Batch& batch, const StepRows& entities, const StepRows& relations,
-             const StepRows* projections, const std::optional<nb::callable>& relations_done) {
+             const StepRows* projections, const std::optional<nb::callable>& early_done) {
             require_projections(step, projections != nullptr);
             const ModelSpec& spec = step.model().spec();
             StepPointers rows{running(entities, batch.entities, spec.entity_dim, "entity"),
@@ -203,17 +204,17 @@ void bind(nb::module_& module) {
               rows.projections =
                   running(*projections, batch.relations, spec.entity_dim * spec.relation_dim, "projection");
             std::function<void()> done;
-            if (relations_done)
+            if (early_done)
               done = [&] {
                 const nb::gil_scoped_acquire acquire;
-                (*relations_done)();
+                (*early_done)();
               };
             const nb::gil_scoped_release release;
             return step.run(batch, rows, done);
           },
-          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(), "relations_done"_a = nb::none(),
-          "Trains on the running step's rows, which must be the batch's. relations_done: called when relations and "
-          "projections are done, before entities are updated.")
+          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(), "early_done"_a = nb::none(),
+          "Trains on the running step's rows, which must be the batch's. early_done: called when relations, "
+          "projections and the early ones of the entities are done, before the other entities are updated.")
       .def(
           "differentiate",
           [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections,

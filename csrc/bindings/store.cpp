@@ -40,19 +40,11 @@ void apply_entries(const StepRows& rows, const std::vector<std::pair<Ids, ConstM
     EntryTargets targets = find_targets(rows, ids.data(), length(ids), sent);
     check_matrix(gradients, targets.record, rows.layout());
     const nb::gil_scoped_release release;
-    Records records;
-    std::vector<float> applied;
-    for (std::size_t i = 0; i < targets.record.size(); ++i) {
-      const float* gradient = gradients.data() + static_cast<std::int64_t>(i) * dim;
-      if (targets.record[i] == nullptr) {
-        std::copy_n(gradient, dim, targets.gradient[i]);
-      } else {
-        records.push_back(targets.record[i]);
-        applied.insert(applied.end(), gradient, gradient + dim);
-      }
-    }
-    apply_entry(RowAdagrad{learning_rate}, records.data(), static_cast<std::int64_t>(records.size()), dim,
-                applied.data());
+    for (std::size_t i = 0; i < targets.gradient.size(); ++i)
+      if (targets.gradient[i] != nullptr)
+        std::copy_n(gradients.data() + static_cast<std::int64_t>(i) * dim, dim, targets.gradient[i]);
+    apply_entry(RowAdagrad{learning_rate}, targets.record.data(), static_cast<std::int64_t>(targets.record.size()), dim,
+                gradients.data());
   }
 }
 

@@ -1,7 +1,6 @@
 #include "machines/machine_replica.h"
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 
 #include "comm/cpu/replica_updates.h"
@@ -15,24 +14,21 @@ MachineReplica::MachineReplica(HostTable& replica, const ReplicaPart& part, int 
       machine_(machine),
       machines_(machines),
       learning_rate_(learning_rate),
-      sums_(static_cast<std::size_t>(part.floats())),
-      rest_(sums_.size()),
-      parts_(static_cast<std::size_t>(machines)) {
+      urgent_parts_(static_cast<std::size_t>(machines)),
+      rest_parts_(urgent_parts_.size()) {
   if (machine < 0 || machine >= machines || machines > kMostMachines)
     throw std::invalid_argument("there is no such machine");
-  for (std::vector<float>& each : parts_) each.resize(sums_.size());
+  for (std::vector<float>& each : sums_) each.resize(static_cast<std::size_t>(part.floats()));
   planned_.assign(static_cast<std::size_t>(replica.rows()), {.fresh = all()});
   fresh_.assign(planned_.size(), all());
 }
-
-int MachineReplica::first_of(Users machines) { return std::countr_zero(machines); }
 
 void MachineReplica::announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) {
   throw std::logic_error("the rows of all machines must be announced together");
 }
 
 void MachineReplica::announce(std::int64_t number, std::span<const MachineUse> of_machines) {
-  if (of_machines.size() != parts_.size()) throw std::invalid_argument("each machine has rows in each step");
+  if (of_machines.size() != urgent_parts_.size()) throw std::invalid_argument("each machine has rows in each step");
   const MachineUse& own = of_machines[static_cast<std::size_t>(machine_)];
   SummedRows::announce(number, own.rows, own.occurrences);
   Step& step = steps_.announce(number, of_machines, replica_.rows(), static_cast<std::size_t>(part_.entries));
@@ -51,12 +47,12 @@ void MachineReplica::announce(std::int64_t number, std::span<const MachineUse> o
 
 void MachineReplica::end() {
   const std::int64_t boundary = running() + 1;
-  put_part(sums_.data());
+  put_part(sums(boundary).data());
   Places alone;  // which nobody waits for
   steps_.find(boundary - 1)->for_rows_of(machine_, [&](const UsedRow& row, std::int32_t u) {
     if (!row.is_shared()) alone.push_back(u);
   });
-  std::vector<float>& own = parts_[static_cast<std::size_t>(machine_)];
+  std::vector<float>& own = urgent_parts_[static_cast<std::size_t>(machine_)];
   take_own(alone, boundary, own);
   cpu::apply_sums(part_, {own.data()}, replica_.data(), layout().stride, learning_rate_);
 }
@@ -99,16 +95,19 @@ bool MachineReplica::has_late(std::int64_t boundary) const {
 }
 
 void MachineReplica::pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const {
+  const float* const own = sums(boundary).data();
   for (const std::int32_t u : summed(block, boundary, machine_, to))
     for (int e = 0; e < part_.entries; ++e) {
-      *floats++ = sums_[static_cast<std::size_t>(part_.squares(e) + u)];
-      floats = std::copy_n(sums_.data() + part_.sum(e, u), part_.dim, floats);
+      *floats++ = own[part_.squares(e) + u];
+      floats = std::copy_n(own + part_.sum(e, u), part_.dim, floats);
     }
   for (const std::int64_t row : values(block, boundary, machine_, to))
     floats = std::copy_n(replica_.row(row), record_floats(), floats);
 }
 
 void MachineReplica::put(const Places& places, std::int64_t boundary, int from, std::vector<float>& part) const {
+  const auto floats = static_cast<std::size_t>(part_.sum(part_.entries - 1, static_cast<std::int64_t>(places.size())));
+  part.resize(std::max(part.size(), floats));
   auto* const ids = reinterpret_cast<std::int32_t*>(part.data());
   std::fill_n(ids, part_.rows, ReplicaPart::kNoRow);
   const Step* const step = steps_.find(boundary - 1);
@@ -120,18 +119,18 @@ void MachineReplica::put(const Places& places, std::int64_t boundary, int from, 
 
 void MachineReplica::take_own(const Places& places, std::int64_t boundary, std::vector<float>& part) const {
   put(places, boundary, machine_, part);
+  const float* const own = sums(boundary).data();
   for (std::size_t i = 0; i < places.size(); ++i)
     for (int e = 0; e < part_.entries; ++e) {
-      part[static_cast<std::size_t>(part_.squares(e)) + i] =
-          sums_[static_cast<std::size_t>(part_.squares(e) + places[i])];
-      std::copy_n(sums_.data() + part_.sum(e, places[i]), part_.dim,
+      part[static_cast<std::size_t>(part_.squares(e)) + i] = own[part_.squares(e) + places[i]];
+      std::copy_n(own + part_.sum(e, places[i]), part_.dim,
                   part.data() + part_.sum(e, static_cast<std::int64_t>(i)));
     }
 }
 
 void MachineReplica::land(MachineBlock block, std::int64_t boundary, int from, const float* floats) {
   const Places places = summed(block, boundary, from, machine_);
-  std::vector<float>& part = parts_[static_cast<std::size_t>(from)];
+  std::vector<float>& part = parts(block)[static_cast<std::size_t>(from)];
   put(places, boundary, from, part);
   for (std::size_t i = 0; i < places.size(); ++i)
     for (int e = 0; e < part_.entries; ++e) {
@@ -149,17 +148,12 @@ void MachineReplica::settle(MachineBlock block, std::int64_t boundary) {
   if (block == MachineBlock::kWhole) return fresh_.assign(fresh_.size(), all());
   const Step* const step = steps_.find(boundary - 1);
   if (step == nullptr) return;
-  std::vector<float>& own = parts_[static_cast<std::size_t>(machine_)];
-  if (block == MachineBlock::kUrgent) {
+  if (block == MachineBlock::kUrgent)
     for (const UsedRow& row : step->rows) fresh_[static_cast<std::size_t>(row.id)] = row.users;
-    take_own(summed(block, boundary, machine_, machine_), boundary, own);
-    // Before the next step puts its own sums in their place.
-    take_own(summed(MachineBlock::kRest, boundary, machine_, machine_), boundary, rest_);
-  } else {
-    own.swap(rest_);
-  }
+  std::vector<std::vector<float>>& of_machines = parts(block);
+  take_own(summed(block, boundary, machine_, machine_), boundary, of_machines[static_cast<std::size_t>(machine_)]);
   std::vector<const float*> parts;
-  for (const std::vector<float>& each : parts_) parts.push_back(each.data());
+  for (const std::vector<float>& each : of_machines) parts.push_back(each.data());
   cpu::apply_sums(part_, parts, replica_.data(), layout().stride, learning_rate_);
   if (block == MachineBlock::kRest) steps_.drop_before(boundary);
 }

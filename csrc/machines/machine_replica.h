@@ -54,10 +54,9 @@ class MachineReplica final : public SummedRows {
     bool shared = false;  // whether several have used it in that step
   };
 
-  static int first_of(Users machines);
-  // Whether machine `to` needs the sums of others at once: for its next step, or to send the row to who lacks it.
+  // Whether machine `to` needs the sums of others at once: for its next step, or to send the row to who lacks it there.
   static bool is_urgent(const UsedRow& row, int to) {
-    const bool sends = to == first_of(row.users) && ((row.next | row.second) & ~row.users) != 0;
+    const bool sends = to == first_of(row.users) && (row.next & ~row.users) != 0;
     return sends || (row.next & machine_bit(to)) != 0;
   }
   Users all() const { return machines_ == kMostMachines ? ~Users{0} : machine_bit(machines_) - 1; }
@@ -65,6 +64,13 @@ class MachineReplica final : public SummedRows {
   Places summed(MachineBlock block, std::int64_t boundary, int from, int to) const;
   // Rows whose values travel in this block.
   std::vector<std::int64_t> values(MachineBlock block, std::int64_t boundary, int from, int to) const;
+  // This machine's sums of the step before a boundary, which travel until the next one.
+  std::vector<float>& sums(std::int64_t boundary) { return sums_[static_cast<std::size_t>(boundary & 1)]; }
+  const std::vector<float>& sums(std::int64_t boundary) const { return sums_[static_cast<std::size_t>(boundary & 1)]; }
+  // By machine, of a block that lands: those of kUrgent and of kRest land on different threads.
+  std::vector<std::vector<float>>& parts(MachineBlock block) {
+    return block == MachineBlock::kRest ? rest_parts_ : urgent_parts_;
+  }
   // Names rows of the step before in a part; of this machine's own, with their sums.
   void put(const Places& places, std::int64_t boundary, int from, std::vector<float>& part) const;
   void take_own(const Places& places, std::int64_t boundary, std::vector<float>& part) const;
@@ -76,9 +82,8 @@ class MachineReplica final : public SummedRows {
   StepUses<Step> steps_;
   std::vector<Planned> planned_;         // by row
   std::vector<Users> fresh_;             // by row: machines that have its value, as far as steps have run
-  std::vector<float> sums_;              // of this machine's last step
-  std::vector<float> rest_;              // of them, as a part, those that are applied with kRest
-  std::vector<std::vector<float>> parts_;  // by machine, of the block that lands
+  std::vector<float> sums_[2];
+  std::vector<std::vector<float>> urgent_parts_, rest_parts_;
 };
 
 }  // namespace frugal

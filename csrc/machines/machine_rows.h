@@ -3,9 +3,12 @@
 // A row lies in its owner's table alone. Another machine that uses it has its value for one step. If nobody else uses
 // it in that step, the user updates the value and returns it; the bits are those that the owner would have computed. If
 // several use it, each hands its gradients over, and the owner applies them entry by entry in the order of machines, as
-// the engine applies those of workers on one machine (engine/record_writer.h).
+// the engine applies those of workers on one machine (engine/record_writer.h). Who needs the row in the very next step
+// does not wait for the owner: of a row with one user it gets the value from there, of one with two the gradients of
+// both, which it applies as the owner does.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,15 +30,17 @@ class MachineRows final : public StepRows {
 
   const RowLayout& layout() const override { return own_.layout(); }
   // What all machines use in a step, of two entries. Steps are announced in order, each once, two beyond the running
-  // one at least. Copies it. Throws std::invalid_argument.
+  // one at least. Copies it. Throws std::invalid_argument. While one thread packs and lands kRest and kAhead, or lands
+  // and settles kUrgent, another one may announce steps, and run the step that these blocks travel beside.
   void announce(std::int64_t step, std::span<const MachineUse> of_machines);
   void announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) override;
   // The step's values have landed.
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return running_->own; }
-  std::span<float* const> source() const override { return source_; }
-  std::span<float* const> destination() const override { return destination_; }
-  std::span<float* const> gradient() const override { return gradient_; }
+  std::span<float* const> source() const override { return running_->source; }
+  std::span<float* const> destination() const override { return running_->destination; }
+  std::span<float* const> gradient() const override { return running_->gradient; }
+  std::span<const std::uint8_t> early() const override { return running_->early; }
   void end() override { ++steps_run_; }
   void drain() override {}  // by those who make the blocks
 
@@ -57,26 +62,47 @@ class MachineRows final : public StepRows {
     std::vector<std::int64_t> value_at, gradient_at;   // by place among own: first float there, -1 for none
     std::vector<std::vector<float>> landed;            // by machine: gradients of this machine's rows
     std::vector<std::vector<std::int64_t>> landed_at;  // by machine, by place among its rows: first float there
+    std::vector<float*> source, destination, gradient;  // see StepRows
+    std::vector<std::uint8_t> early;
     bool has_room = false;
   };
 
-  int owner(const UsedRow& row) const { return owners_.owner(row.id); }
-  bool is_urgent(const UsedRow& row) const {
-    return row.next != 0 || (row.second & ~machine_bit(owner(row))) != 0;
+  // Whether the gradients of a row go to all machines that need it next, and not by its owner: with more users than
+  // two, that would send more.
+  static bool is_direct(Users users) { return std::popcount(users) <= 2; }
+  // Whether machine `to`, the owner or one that needs the row next, has to have a row's result before the next step.
+  static bool is_urgent(const UsedRow& row, int to) {
+    const bool uses = (row.next & machine_bit(to)) != 0;
+    return to == row.owner ? uses || (row.next != 0 && !is_direct(row.users)) : uses && is_direct(row.users);
+  }
+  // Whether a user of a row sends `to` its value. One that has not used the row has no value that gradients change.
+  static bool sends_value(const UsedRow& row, int from, int to) {
+    return !row.is_shared() ||
+           (to != row.owner && !(row.users & machine_bit(to)) && from == first_of(row.users));
   }
   // In which block the value for a user that does not own the row travels.
-  MachineBlock way_of_value(const UsedRow& row) const {
-    return row.before == 0                         ? MachineBlock::kAhead
-           : row.before == machine_bit(owner(row)) ? MachineBlock::kUrgent
-                                                   : MachineBlock::kLate;
+  static MachineBlock way_of_value(const UsedRow& row) {
+    return row.before == 0          ? MachineBlock::kAhead
+           : is_direct(row.before) ? MachineBlock::kUrgent
+                                    : MachineBlock::kLate;
   }
 
   std::int64_t gradients_of(const Step& step, int machine, std::int32_t u) const;
+  float* own_row(const UsedRow& row) const { return own_.row(row.local); }
+  // Where this machine has the value of its row u.
+  float* value(const Step& step, std::size_t u) const;
+  // Where the next step of this machine reads a row of `step` that others own.
+  float* next_value(const UsedRow& row, std::int64_t boundary);
+  // Of a step before which its rows' next uses are announced: where its rows lie.
   void make_room(Step& step);
-  void apply_gradients(Step& step, std::size_t place);
-  // Calls f(step, row, u, is_value) for each row of a block in its order; u: its place among those of its user.
+  struct Due;
+  void apply_gradients(Step& step, const Due& due);
+  // Calls f(step, row, u) for each row of which `from`, whose place u it has, sends its result in this block.
   template <typename F>
-  void for_block(MachineBlock block, std::int64_t boundary, int from, int to, F f) const;
+  void for_results(MachineBlock block, std::int64_t boundary, int from, int to, F f) const;
+  // Calls f(step, row, u) for each row whose value in its owner's table is sent to `to`, whose place u it has.
+  template <typename F>
+  void for_values(MachineBlock block, std::int64_t boundary, int from, int to, F f) const;
 
   HostTable& own_;
   const RowOwners owners_;
@@ -87,7 +113,6 @@ class MachineRows final : public StepRows {
   StepUses<Step> steps_;
   Step* running_ = nullptr;
   std::int64_t steps_run_ = 0;
-  std::vector<float*> source_, destination_, gradient_;
 };
 
 }  // namespace frugal

@@ -3,19 +3,20 @@
 // Batches are a function of (seed, step, worker), so that every machine knows of the coming steps which rows each
 // machine uses. Nobody asks for rows, and both ends of a block know what is in it: only numbers travel.
 //
-// The boundary of step s lies between steps s - 1 and s. Four blocks belong to it, in this order; each goes from every
+// The boundary of step s lies between steps s - 1 and s. Five blocks belong to it, in this order; each goes from every
 // machine to every other one, and may be empty:
 //
-//   kUrgent  what other machines need to begin step s, or to send what step s + 1 needs: the results of step s - 1 of
-//            rows that are used again so soon; and values of rows that their owner alone has changed in step s - 1.
-//   kLate    values for step s of rows that others than their owner have changed in step s - 1.
-//   kRest    the other results of step s - 1.
+//   kUrgent  the results of step s - 1 of rows that the receiver uses in step s. If several machines have used the row,
+//            each of them sends its gradients to each machine that needs the row, and all apply them alike.
+//   kLate    values for step s of rows that more than two machines have used in step s - 1: those went by the owner.
+//   kRest    the other results of step s - 1, for the owners.
 //   kAhead   values for step s + 1 of rows that nobody uses in step s.
 //   kWhole   only where the tables are to be read as a whole: what a replica lacks.
 //
-// Step s begins when kUrgent and kLate have landed; kRest and kAhead travel while it computes, and have landed before
-// the next boundary's kUrgent is made. So a row's value is final whenever it is sent, and most rows travel during a
-// step.
+// kUrgent leaves within step s - 1, as soon as its rows are written. Step s begins when kUrgent and kLate have landed.
+// kRest and then kAhead travel while it computes: they read and write no row that this machine uses in step s, and have
+// landed before kUrgent of the next boundary lands. So a row's value is final whenever it is sent. All land on a thread
+// of their own, kUrgent while the other rows of step s - 1 are written, which it does not touch.
 #pragma once
 
 #include <cstdint>

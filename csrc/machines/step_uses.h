@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -17,10 +19,15 @@ using Users = std::uint64_t;  // machines, as bits
 
 constexpr Users machine_bit(int machine) { return Users{1} << machine; }
 
+inline int first_of(Users machines) { return std::countr_zero(machines); }
+
 struct UsedRow {
   std::int64_t id;
   Users users;
-  Users before = 0, next = 0, second = 0;  // of the steps one before, one and two behind
+  Users before = 0, next = 0;    // of the step before, and of the next one
+  std::int32_t next_place = -1;  // among the rows of the next step, if it is used there
+  std::int32_t owner = 0;        // of tables whose rows have owners
+  std::int64_t local = -1;       // its number in the owner's table, where that is this machine's
 
   bool is_shared() const { return (users & (users - 1)) != 0; }
 };
@@ -42,29 +49,34 @@ struct StepUse {
   }
 };
 
-// The steps that are announced and not done. Step: a StepUse with what a table needs besides.
+// The steps that are announced and not done. Step: a StepUse with what a table needs besides. One thread announces
+// steps while another one finds and drops earlier ones.
 template <typename Step>
 class StepUses {
  public:
   // Steps are announced in order, each once. Throws std::invalid_argument for uses that do not fit a table of `rows`
   // rows and steps of `entries` entries.
   Step& announce(std::int64_t number, std::span<const MachineUse> of_machines, std::int64_t rows, std::size_t entries) {
-    if (!steps_.empty() && number != steps_.back().number + 1)
-      throw std::invalid_argument("steps must be announced in order, each once");
     Step step;
-    if (!spare_.empty()) {
-      step = std::move(spare_.back());
-      spare_.pop_back();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!steps_.empty() && number != steps_.back().number + 1)
+        throw std::invalid_argument("steps must be announced in order, each once");
+      if (!spare_.empty()) {
+        step = std::move(spare_.back());
+        spare_.pop_back();
+      }
     }
     step.number = number;
     merge(step, of_machines, rows, entries);
-    if (Step* one = find(number - 1)) join(one->rows, step.rows, &UsedRow::next, &UsedRow::before);
-    if (Step* two = find(number - 2)) join(two->rows, step.rows, &UsedRow::second, nullptr);
+    if (Step* before = find(number - 1)) join(before->rows, step.rows);
+    const std::lock_guard lock(mutex_);
     return steps_.emplace_back(std::move(step));
   }
 
   // nullptr for a step that is not announced, or done.
   Step* find(std::int64_t number) {
+    const std::lock_guard lock(mutex_);
     if (steps_.empty() || number < steps_.front().number) return nullptr;
     const auto place = static_cast<std::size_t>(number - steps_.front().number);
     return place < steps_.size() ? &steps_[place] : nullptr;
@@ -72,6 +84,7 @@ class StepUses {
   const Step* find(std::int64_t number) const { return const_cast<StepUses*>(this)->find(number); }
 
   void drop_before(std::int64_t number) {
+    const std::lock_guard lock(mutex_);
     while (!steps_.empty() && steps_.front().number < number) {
       spare_.push_back(std::move(steps_.front()));
       steps_.pop_front();
@@ -116,19 +129,20 @@ class StepUses {
     }
   }
 
-  // Tells rows of an earlier step who uses them in a later one, and the other way round.
-  static void join(std::vector<UsedRow>& earlier, std::vector<UsedRow>& later, Users UsedRow::* there,
-                   Users UsedRow::* here) {
+  // Tells rows of a step who uses them in the next one, and the other way round.
+  static void join(std::vector<UsedRow>& earlier, std::vector<UsedRow>& later) {
     auto row = later.begin();
     for (UsedRow& each : earlier) {
       while (row != later.end() && row->id < each.id) ++row;
       if (row == later.end()) return;
       if (row->id != each.id) continue;
-      each.*there = row->users;
-      if (here != nullptr) (*row).*here = each.users;
+      each.next = row->users;
+      each.next_place = static_cast<std::int32_t>(row - later.begin());
+      row->before = each.users;
     }
   }
 
+  std::mutex mutex_;  // of the lists, and not of the steps in them
   std::deque<Step> steps_;
   std::vector<Step> spare_;  // whose memory is used again
 };

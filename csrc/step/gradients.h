@@ -27,6 +27,7 @@ struct RowPointers {
   float* const* destination = nullptr;
   float* const* gradient = nullptr;  // nullptr: all rows are updated
   std::int64_t gradient_stride = 0;
+  const std::uint8_t* early = nullptr;  // not 0 where a row is to be written before the others; nullptr: nowhere
 };
 
 // All rows of a step, as pointers. TransR alone has projections, one row per relation.

@@ -2,7 +2,6 @@
 
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 #include "step/shape.h"
 #include "step/tasks.h"
@@ -77,7 +76,7 @@ StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows
   return losses();
 }
 
-StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const std::function<void()>& relations_done) {
+StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const std::function<void()>& early_done) {
   updates_.start(batch);
   const auto update_relation = [&](std::int64_t relation, int worker) {
     updates_.update_relation(batch, rows, relation, gradients_, worker);
@@ -94,18 +93,28 @@ StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const st
     const std::int64_t end = std::min(relations, (task + 1) * relations_of_task);
     for (std::int64_t r = task * relations_of_task; r < end; ++r) update_relation(r, worker);
   };
-  if (relations_done) {
-    for_tasks(pool_, std::exchange(relation_tasks, 0), update_relations_of);
-    relations_done();
-  }
-  for_tasks(pool_, relation_tasks + pieces(entities, kRows), [&](std::int64_t task, int worker) {
-    if (task < relation_tasks) return update_relations_of(task, worker);
-    const std::int64_t first = (task - relation_tasks) * kRows, end = std::min(entities, first + kRows);
-    for (std::int64_t u = first; u < end; ++u) {
+  const std::uint8_t* const early = early_done ? rows.entities.early : nullptr;
+  const auto update_entities_of = [&](std::int64_t task, int worker, bool early_ones) {
+    const std::int64_t end = std::min(entities, (task + 1) * kRows);
+    for (std::int64_t u = task * kRows; u < end; ++u) {
+      if (early && (early[u] != 0) != early_ones) continue;
       if (u + 1 < end) prefetch_row(rows.entities.source[u + 1], dim);
       updates_.update_entity(batch, rows, u, gradients_, worker);
     }
-  });
+  };
+  const auto update = [&](bool early_ones) {
+    const std::int64_t entity_tasks = early_ones && !early ? 0 : pieces(entities, kRows);
+    for_tasks(pool_, relation_tasks + entity_tasks, [&](std::int64_t task, int worker) {
+      if (task < relation_tasks) return update_relations_of(task, worker);
+      update_entities_of(task - relation_tasks, worker, early_ones);
+    });
+  };
+  if (early_done) {
+    update(true);
+    relation_tasks = 0;
+    early_done();
+  }
+  update(false);
   clock_.lap(PhaseClock::kUpdates);
   losses.regularization = updates_.regularization();
   losses.total += losses.regularization;

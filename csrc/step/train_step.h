@@ -31,9 +31,9 @@ class TrainStep {
             const Kernels& kernels);
 
   // Trains on one batch. One caller at a time. Buffers grow to the largest batch seen; std::bad_alloc if they cannot.
-  // relations_done: called, if it is given, when relations and projections are updated or have left their gradients,
-  // and before entities are.
-  StepLosses run(const Batch& batch, const StepPointers& rows, const std::function<void()>& relations_done = {});
+  // early_done: called, if it is given, when relations, projections and the early ones of the entities are updated or
+  // have left their gradients, and before the other entities are.
+  StepLosses run(const Batch& batch, const StepPointers& rows, const std::function<void()>& early_done = {});
 
   // The first half alone: fills gradients() and reports the losses without regularization. For training on several
   // ranks, where gradients travel before they are applied.

@@ -33,6 +33,8 @@ class StepRows {
   // those of entry 0 in order, then those of entry 1, ..., layout().stride floats apart; its destination is nullptr.
   // nullptr for every other row. May be empty where one rank trains alone.
   virtual std::span<float* const> gradient() const { return {}; }
+  // (U,) not 0 where a row is to be written before the others, since the next step uses it. May be empty.
+  virtual std::span<const std::uint8_t> early() const { return {}; }
 
   // All destinations and gradients are written.
   virtual void end() = 0;

@@ -41,17 +41,25 @@ class RowOwners {
  private:
   __extension__ using Wide = unsigned __int128;
 
+  // Whether products take 64 bits, which divide much faster.
+  bool is_short() const { return rows_ <= std::int64_t{1} << 32; }
   std::int64_t times(std::int64_t a, std::int64_t b) const {
     const auto rows = static_cast<std::uint64_t>(rows_);
-    if (rows_ <= std::int64_t{1} << 32)  // a product of 64 bits divides much faster
+    if (is_short())
       return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) % rows);
     return static_cast<std::int64_t>(static_cast<Wide>(a) * static_cast<std::uint64_t>(b) % rows);
   }
   std::int64_t first(int worker) const {
+    if (is_short())
+      return static_cast<std::int64_t>(static_cast<std::uint64_t>(rows_) * static_cast<unsigned>(worker) /
+                                       static_cast<unsigned>(workers_));
     return static_cast<std::int64_t>(static_cast<Wide>(rows_) * static_cast<unsigned>(worker) /
                                      static_cast<unsigned>(workers_));
   }
   int owner_at(std::int64_t position) const {
+    if (is_short())
+      return static_cast<int>((static_cast<std::uint64_t>(position + 1) * static_cast<unsigned>(workers_) - 1) /
+                              static_cast<std::uint64_t>(rows_));
     const auto scaled = static_cast<Wide>(position + 1) * static_cast<unsigned>(workers_) - 1;
     return static_cast<int>(scaled / static_cast<std::uint64_t>(rows_));
   }

@@ -176,6 +176,11 @@ def test_float32_is_what_others_see():
     np.testing.assert_array_equal(rows[12:14], np.arange(12, 24, dtype=np.float32).reshape(2, 6))
     np.testing.assert_array_equal(rows[[19, 10]], np.array([np.arange(54, 60), np.arange(6)], np.float32))
     np.testing.assert_array_equal(store.gather(np.array([11])), np.arange(6, 12, dtype=np.float32)[None])
+    values = np.random.default_rng(3).normal(size=(3, 6)).astype(np.float32) * [[1], [1e-7], [1e9]]
+    rows[[40, 7, 23]] = values
+    for row, value in zip((41, 8, 24), values):
+        rows[row : row + 1] = value
+    np.testing.assert_array_equal(rows[[40, 7, 23]], rows[[41, 8, 24]])
     assert rows[60:70].shape == (0, 6)
     with pytest.raises(IndexError):
         rows[[50]]

@@ -14,13 +14,15 @@ constexpr std::int64_t kElementsPerThread = 1 << 14;  // below this a second thr
 template <typename Body>
 void for_each_owner(float* const* records, std::int64_t elements, const Body& body) {
   ThreadPool& pool = default_pool();
-  if (elements < kElementsPerThread || pool.threads() == 1) return body([](std::int64_t) { return true; });
+  if (elements < kElementsPerThread || pool.threads() == 1)
+    return body([=](std::int64_t i) { return records[i] != nullptr; });
   const auto threads = static_cast<std::uint64_t>(pool.threads());
   pool.run([&](int worker) {
     body([=](std::int64_t i) {
       // Records are whole lines apart; the multiplication spreads strides that share factors with the thread count.
       const std::uint64_t line = reinterpret_cast<std::uintptr_t>(records[i]) / 128;
-      return (line * 0x9E3779B97F4A7C15ull >> 32) % threads == static_cast<std::uint64_t>(worker);
+      return records[i] != nullptr &&
+             (line * 0x9E3779B97F4A7C15ull >> 32) % threads == static_cast<std::uint64_t>(worker);
     });
   });
 }

@@ -2,7 +2,8 @@
 //
 // An entry is `count` occurrences of rows: occurrence i changes records[i] (an embedding with its state behind it) by
 // gradients[i] (dim floats each, contiguous), in order, duplicates included, as table/row_adagrad.h says. Results do
-// not depend on the number of threads: all occurrences of a record are one thread's work.
+// not depend on the number of threads: all occurrences of a record are one thread's work. An occurrence whose record is
+// nullptr changes nothing.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ class Rounding:
 class HalfEmbeddings:
     """The embeddings of a table in half precision as (rows, dim) float32, as far as NumPy's indexing of rows goes.
 
-    Reads slices and arrays of ids, as new arrays; writes slices, rounded to the nearest half.
+    Reads slices and arrays of ids, as new arrays; writes both, rounded to the nearest half.
     """
 
     ndim, dtype = 2, np.dtype(np.float32)
@@ -47,7 +47,11 @@ class HalfEmbeddings:
         self._table.gather(ids, block)
         return block
 
-    def __setitem__(self, rows: slice, block: np.ndarray) -> None:
+    def __setitem__(self, rows, block: np.ndarray) -> None:
+        if not isinstance(rows, slice):
+            with np.errstate(over="ignore"):  # to infinity, as a slice
+                stored_embeddings(self._table)[rows] = block
+            return
         first, last = self._range(rows)
         self._table.assign(first, np.ascontiguousarray(np.broadcast_to(block, (last - first, self.shape[1])),
                                                        np.float32))

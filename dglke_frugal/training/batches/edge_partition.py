@@ -57,7 +57,7 @@ def row_owners(how: str, entities: int, ranks: int) -> _native.RowOwners:
 
 def negative_owners(device: DeviceConfig, entities: int) -> Optional[_native.RowOwners]:
     """Who owns the entities from which each rank draws its negatives; None: all draw from all."""
-    local = device.ranks > 1 and device.negative_source == "local"
+    local = device.ranks > 1 and device.negatives == "local"
     return row_owners(device.edge_partition, entities, device.ranks) if local else None
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence
 
 import numpy as np
 
-from .transport import MachineError, Traffic, Transport
+from .transport import BESIDE, BETWEEN, LANES, MachineError, Traffic, Transport
 
 URGENT, LATE, REST, AHEAD, WHOLE = "urgent", "late", "rest", "ahead", "whole"
 SETTLED = (URGENT, REST, WHOLE)  # blocks after which tables have work to do, when all have come
+LANE_OF = {URGENT: BETWEEN, LATE: BETWEEN, REST: BESIDE, AHEAD: BESIDE, WHOLE: BESIDE}
 HEADER = 4  # floats' places in front of a block: its name, its boundary, its size, the sender's signal
-_NUMBER = {name: number for number, name in enumerate((URGENT, LATE, REST, AHEAD, WHOLE), start=1)}
+_NUMBER = {name: number for number, name in enumerate(LANE_OF, start=1)}
 
 
 class Boundaries:
@@ -25,124 +28,154 @@ class Boundaries:
     """
 
     def __init__(self, transport: Transport, entities, replicas: Sequence):
-        """entities: _native.MachineRows. replicas: _native.MachineReplica, whose urgent block may be sent early."""
+        """entities: _native.MachineRows. replicas: _native.MachineReplica."""
         self.transport = transport
-        self._tables, self._replicas = [entities, *replicas], [*replicas]
+        self._tables = [entities, *replicas]
         self.signal = self.own_signal = 0
         self.traffic = Traffic()
-        self._posted = 0  # numbers of blocks
-        self._under_way: List[_Posted] = []
-        self._next: Optional[int] = None  # the step before which the last boundary lies
+        self._posted = [0 for _ in LANES]  # numbers of blocks
+        self._heard = 0  # the signal that has landed last
+        self._beside = _Beside()
+        self._next: Optional[int] = None  # the step before which the next boundary lies
         self._drained: Optional[int] = None  # the boundary at which results are where they belong already
 
     def begin(self, step: int) -> None:
         """Before a step, whose rows have been announced: all values that it reads are here. Raises MachineError."""
-        if self._next is None:  # the first one: nothing is under way, and no step before it has results
-            self._exchange((AHEAD,), step - 1)
-        if self._drained != step:
-            self._exchange_urgent(step)
-        if any(table.has_late(step) for table in self._tables):
-            self._exchange((LATE,), step)
-        self._post((AHEAD,) if self._drained == step else (REST, AHEAD), step, self._tables)
+        if self._next is None:  # the first one: no step before it has results
+            self._exchange(AHEAD, step - 1)
+        self._finish_beside()
+
+    def begun(self, step: int) -> None:
+        """What follows need not be waited for by this step."""
+        names = [AHEAD] if self._drained == step else [REST, AHEAD]
+        self._beside.start(lambda: [self._exchange(name, step) for name in names])
         self._next = step + 1
 
-    def relations_done(self) -> None:
-        """In a step: the replicas have their results, which can travel while entities are updated."""
-        self._post((URGENT,), self._next, self._replicas)
+    def post_urgent(self) -> None:
+        """Within a step: rows that are used in the next one have been written, and travel while all else is."""
+        posted = self._post(URGENT, self._next)
+        self._beside.start(lambda: self._take_urgent(posted))
 
     def drain(self) -> None:
         """After a step of all machines: every result is where it belongs, and all replicas are whole. All machines
         drain at the same steps."""
         if self._next is None or self._drained == self._next:
             return
-        self._exchange_urgent(self._next)
-        self._exchange((REST,), self._next)
-        self._exchange((WHOLE,), self._next)
+        self._finish_beside()
+        self._exchange(REST, self._next)
+        self._exchange(WHOLE, self._next)
         self._drained = self._next
 
-    def _exchange_urgent(self, boundary: int) -> None:
-        if not any(posted.boundary == boundary for posted in self._under_way):
-            self._post((URGENT,), boundary, self._replicas)
-        self._post((URGENT,), boundary, self._tables[:1])
-        self._land()
+    def close(self) -> None:
+        """End the other thread."""
+        self._beside.close()
 
-    def _exchange(self, names: Tuple[str, ...], boundary: int) -> None:
-        self._post(names, boundary, self._tables)
-        self._land()
+    def _finish_beside(self) -> None:
+        began = time.perf_counter()
+        self._beside.finish()
+        self.traffic.wait_seconds += time.perf_counter() - began
+        self.signal = self.signal or self._heard
 
-    def _post(self, names: Tuple[str, ...], boundary: int, tables: Sequence) -> None:
-        machine, everyone = self.transport.machine, range(self.transport.machines)
-        posted = _Posted(self._posted, names, boundary, tables)
-        parts = [posted.sizes(machine, to) if to != machine else None for to in everyone]
-        received = [0 if each == machine else HEADER + sum(posted.sizes(each, machine)) for each in everyone]
-        sent = [0 if each is None else HEADER + sum(each) for each in parts]
+    def _take_urgent(self, posted: "_Posted") -> None:
+        self._land(posted)
+        if any(table.has_late(posted.boundary) for table in self._tables):
+            self._exchange(LATE, posted.boundary)
+
+    def _exchange(self, name: str, boundary: int) -> None:
+        self._land(self._post(name, boundary))
+
+    def _post(self, name: str, boundary: int) -> "_Posted":
+        machine, everyone, lane = self.transport.machine, range(self.transport.machines), LANE_OF[name]
+        sizes = [[[0 if sender == receiver else table.block_floats(name, boundary, sender, receiver)
+                   for table in self._tables] for sender, receiver in pairs]
+                 for pairs in ([(machine, to) for to in everyone], [(other, machine) for other in everyone])]
+        posted = _Posted(lane, self._posted[lane], name, boundary, sizes[1], self.own_signal)
+        sent, received = ([0 if other == machine else HEADER + sum(parts) for other, parts in enumerate(of_others)]
+                          for of_others in sizes)
         block, at = np.empty(sum(sent), np.float32), 0
-        for to, sizes in enumerate(parts):
-            if sizes is None:
+        for to, parts in enumerate(sizes[0]):
+            if to == machine:
                 continue
-            block[at : at + HEADER].view(np.int32)[:] = [*posted.header(sum(sizes)), self.own_signal]
+            block[at : at + HEADER].view(np.int32)[:] = [*posted.header(sum(parts)), posted.signal]
             at += HEADER
-            for (name, table), size in zip(posted.parts, sizes):
+            for table, size in zip(self._tables, parts):
                 if size:
                     table.pack(name, boundary, machine, to, block[at : at + size])
-                    self.traffic.add(name, size)
                 at += size
-        self.transport.post(self._posted, block, sent, received)
-        self._posted += 1
-        self._under_way.append(posted)
+        self.traffic.add(name, sum(sent))
+        self.transport.post(lane, posted.number, block, sent, received)
+        self._posted[lane] += 1
+        return posted
 
-    def _land(self) -> None:
-        """All that is under way, in the order in which it was posted."""
-        under_way, self._under_way = self._under_way, []
-        for posted in under_way:
-            began = time.perf_counter()
-            blocks = self.transport.wait(posted.number)
-            self.traffic.wait_seconds += time.perf_counter() - began
-            self._take_in(posted, blocks)
-
-    def _take_in(self, posted: "_Posted", blocks: Sequence[np.ndarray]) -> None:
-        machine, signals, offsets = self.transport.machine, [self.own_signal], {}
-        for sender, block in enumerate(blocks):
+    def _land(self, posted: "_Posted") -> None:
+        name, boundary, machine, signals = posted.name, posted.boundary, self.transport.machine, [posted.signal]
+        blocks = self.transport.wait(posted.lane, posted.number)
+        for sender, (block, sizes) in enumerate(zip(blocks, posted.received)):
             if sender == machine:
                 continue
-            sizes = posted.sizes(sender, machine)
             *known, signal = block[:HEADER].view(np.int32).tolist()
             if known != posted.header(sum(sizes)):
                 raise MachineError(f"machine {sender} has sent another block than the one that is due at step "
-                                   f"{posted.boundary}")
+                                   f"{boundary}")
             signals.append(signal)
-            offsets[sender] = HEADER + np.cumsum([0, *sizes])
-        for place, (name, table) in enumerate(posted.parts):
-            for sender, at in offsets.items():
-                if at[place + 1] > at[place] or name in SETTLED:
-                    table.land(name, posted.boundary, sender, machine, blocks[sender][at[place] : at[place + 1]])
-            if name in SETTLED:
-                table.settle(name, posted.boundary)
-        if posted.names == (URGENT,) and posted.tables[0] is self._tables[0]:  # which all machines see of all at once
-            self.signal = self.signal or max(signals)
+            at = HEADER
+            for table, size in zip(self._tables, sizes):
+                if size or name in SETTLED:
+                    table.land(name, boundary, sender, machine, block[at : at + size])
+                at += size
+        if name in SETTLED:
+            for table in self._tables:
+                table.settle(name, boundary)
+        if name == URGENT:
+            self._heard = max(signals)
+
+
+class _Beside:
+    """A thread that does one thing after the other while steps compute. An error is raised by whoever finishes."""
+
+    def __init__(self):
+        self._asked: "queue.SimpleQueue[Optional[Callable]]" = queue.SimpleQueue()
+        self._done: "queue.SimpleQueue[Optional[BaseException]]" = queue.SimpleQueue()
+        self._started = 0
+        # Not waited for at the end of the process: it may wait for a machine that is not there.
+        self._thread = threading.Thread(target=self._run, name="machine-blocks", daemon=True)
+        self._thread.start()
+
+    def start(self, work: Callable) -> None:
+        self._started += 1
+        self._asked.put(work)
+
+    def finish(self) -> None:
+        """Wait until all work is done."""
+        while self._started:
+            self._started -= 1
+            error = self._done.get()
+            if error is not None:
+                raise error
+
+    def close(self) -> None:
+        self._asked.put(None)
+
+    def _run(self) -> None:
+        while (work := self._asked.get()) is not None:
+            try:
+                work()
+                self._done.put(None)
+            except BaseException as error:  # which is the training's, as that of its own thread
+                self._done.put(error)
 
 
 @dataclass(frozen=True)
 class _Posted:
-    """Blocks of all machines that are under way: for each name the parts of each table, one behind the other."""
+    """A block of all machines that is under way. received: floats of each table, by sender. signal: of this machine."""
 
+    lane: int
     number: int
-    names: Tuple[str, ...]
+    name: str
     boundary: int
-    tables: Sequence
-
-    @property
-    def parts(self) -> List[tuple]:
-        """(name, table) of each part of a block."""
-        return [(name, table) for name in self.names for table in self.tables]
-
-    def sizes(self, sender: int, receiver: int) -> List[int]:
-        """Floats of each part."""
-        return [table.block_floats(name, self.boundary, sender, receiver) for name, table in self.parts]
+    received: Sequence[Sequence[int]]
+    signal: int
 
     def header(self, floats: int) -> List[int]:
         """By which a block is known to be the one that is due."""
-        number = len(self.tables)
-        for name in self.names:
-            number = 8 * number + _NUMBER[name]
-        return [number, (self.boundary + 1) & 0x7FFFFFFF, floats & 0x7FFFFFFF]
+        return [_NUMBER[self.name], (self.boundary + 1) & 0x7FFFFFFF, floats & 0x7FFFFFFF]

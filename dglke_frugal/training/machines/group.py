@@ -23,7 +23,7 @@ import numpy as np
 from ...errors import InputError, first_line, shortage
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
-from .transport import GlooTransport, MachineError
+from .transport import LANES, GlooTransport, MachineError
 
 BEAT_SECONDS = 0.2
 CONNECT_SECONDS = 60.0
@@ -85,8 +85,8 @@ class Machines(Group):
             dist.init_process_group("gloo", store=dist.PrefixStore(self.keys, self._store), rank=self.machine,
                                     world_size=self.machines, timeout=timedelta(seconds=CONNECT_SECONDS))
             forever = timedelta(hours=COLLECTIVE_HOURS)
-            self._control, data = (dist.new_group(backend="gloo", timeout=forever) for _ in range(2))
-            self.transport = GlooTransport(data, self.machine, self.machines)
+            self._control, *lanes = (dist.new_group(backend="gloo", timeout=forever) for _ in range(1 + len(LANES)))
+            self.transport = GlooTransport(lanes, self.machine, self.machines)
             self._watch = _Watch(self)
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:

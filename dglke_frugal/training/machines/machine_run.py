@@ -11,6 +11,7 @@ from ...options import TrainConfig
 from ..batches.edge_partition import partition_edges, row_owners
 from ..log.tracker import MakeTracker, Trackers
 from ..run.run import TrainingRun
+from ..step.step_config import step_config
 from .group import Machines
 from .machine_ranker import MachineRanker
 from .machine_tables import MachineTables, machine_tables
@@ -43,8 +44,10 @@ class MachineRun(TrainingRun):
 
     tables: MachineTables
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, group: Machines,
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, group: Machines, gpu=None,
                  trackers: Sequence[MakeTracker] = ()):
+        """gpu: the store.device.Device that computes gradients; without one, csrc/step does."""
+        self._gpu = gpu
         self.group, self.rank, self.leads = group, group.machine, group.machine == 0
         how = config.device.edge_partition
         self._owners = row_owners(how, graph.n_entities, group.machines)
@@ -74,9 +77,14 @@ class MachineRun(TrainingRun):
         return self._sampler_of(self.rank)
 
     def _make_step(self):
-        step = super()._make_step()
-        step.relations_done = self.tables.relations_done
-        return step
+        if self._gpu is None:
+            step = super()._make_step()
+            step.early_done = self.tables.early_done
+            return step
+        from ..step.staged_step import StagedStep  # here, because it takes torch's import time
+
+        now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
+        return StagedStep(now, self._gpu, self.config.device.matmul)
 
     def _stop_signal(self, own):
         boundaries = self.tables.boundaries

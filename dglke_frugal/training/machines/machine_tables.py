@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+import numpy as np
+
 from ... import _native
 from ...data import KnowledgeGraph
 from ...models import RowDims
@@ -54,7 +56,7 @@ class MachineTables(Tables):
         self.owners, self.machine = owners, transport.machine
         entities, *replicas = natives.values()
         self.boundaries = Boundaries(transport, entities, replicas)
-        self._relations_ended = False
+        self._posted = False
         self._natives, self._samplers = natives, others
         self._batches: List[Optional[Batches]] = []
         self._next_step: Optional[int] = None
@@ -79,29 +81,33 @@ class MachineTables(Tables):
     def begin(self, step):
         self.boundaries.begin(step)
         super().begin(step)
+        self.boundaries.begun(step)
 
-    def relations_done(self) -> None:
-        """In a step, before entities are updated: relations have their results."""
-        self._end_relations()
-        self.boundaries.relations_done()
+    @property
+    def early_done(self) -> Optional[Callable[[], None]]:
+        """To be called in a step when relations are done, and the entities that other machines wait for. None where
+        these are written by the step's end only, as rows in half precision are."""
+        return self._post if self.entity.stored.dtype == np.float32 else None
 
-    def _end_relations(self) -> None:
+    def _post(self) -> None:
         for name, store in self.stores.items():
             if name != "entity":
                 store.steps.end()
-        self._relations_ended = True
+        self.boundaries.post_urgent()
+        self._posted = True
 
     def end(self):
-        if not self._relations_ended:
-            self._end_relations()
-        self._relations_ended = False
         self.entity.steps.end()
+        if not self._posted:
+            self._post()
+        self._posted = False
 
     def drain(self):
         self.boundaries.drain()
 
     def close(self):
         self._close_batches()
+        self.boundaries.close()
         super().close()
 
     def arrays(self):

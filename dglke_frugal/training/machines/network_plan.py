@@ -13,6 +13,7 @@ from ..plan.memory_plan import GraphSize
 
 USABLE = 0.9  # of a network's nominal speed
 LATENCY_SECONDS = 2e-4  # of a block between two machines
+OVERLAPPED = 0.25  # of a step's computation on the CPU, that follows when urgent blocks have left
 CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity rows so long
 
 
@@ -20,9 +21,9 @@ CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity
 class NetworkPlan:
     """A step of one of several machines.
 
-    bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: sent
-    between two steps. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
-    network without limit.
+    bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: that
+    the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
+    network without limit. overlapped: the part of the computation during which urgent blocks travel.
     """
 
     machines: int
@@ -31,13 +32,15 @@ class NetworkPlan:
     urgent_bytes: float
     compute_seconds: float
     boundary_seconds: float = 2 * LATENCY_SECONDS
+    overlapped: float = OVERLAPPED
 
     @property
     def step_seconds(self) -> float:
         """From the beginning of a step to that of the next one."""
         usable = USABLE * self.bytes_per_second
-        beside = max(self.compute_seconds, self.beside_bytes / usable)
-        return beside + self.urgent_bytes / usable + self.boundary_seconds
+        waited = max(0.0, self.urgent_bytes / usable - self.overlapped * self.compute_seconds)
+        carried = (self.beside_bytes + self.urgent_bytes) / usable
+        return max(self.compute_seconds + waited, carried) + self.boundary_seconds
 
     @property
     def over_one(self) -> float:
@@ -54,7 +57,7 @@ class NetworkPlan:
         """As sentences."""
         plan = self.to_dict(positives)
         lines = [f"network {'sent by a machine in a step':<28}{plan['bytes_per_step'] / 2**20:>8.2f} MiB   "
-                 f"{self.urgent_bytes / 2**20:.2f} MiB of it between two steps",
+                 f"{self.urgent_bytes / 2**20:.2f} MiB of it for the very next step",
                  f"network {'a step takes':<28}{1e3 * self.step_seconds:>8.2f} ms    of which "
                  f"{1e3 * self.compute_seconds:.2f} ms compute",
                  f"network {'triples a second':<28}{plan['triples_per_second']:>8,.0f}       "
@@ -73,7 +76,7 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     """
     dims, batch, away = config.model.dims, config.batch, 1 - 1 / machines
     positives, negatives = batch.positives, batch.positives // batch.chunk * batch.negatives
-    local = config.device.negatives != "global"
+    local = config.device.negatives == "local"
     embedding = (dims.entity + 1) // 2 if config.model.is_half else dims.entity
     record = FLOAT * (embedding + 1)
     entities = positives * away + (0 if local else negatives * away)

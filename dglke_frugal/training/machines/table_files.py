@@ -21,7 +21,6 @@ EMBEDDINGS = "embeddings"  # the name of entities in float32, however they are k
 BLOCK_BYTES = 8 << 20  # of the rows that a machine writes at a time
 
 
-
 class OwnedRows:
     """An array of rows of which this machine has those that it owns, by id: (entities, ...).
 
@@ -41,12 +40,7 @@ class OwnedRows:
     def __setitem__(self, block: slice, values: np.ndarray) -> None:
         ids = np.arange(*block.indices(self.shape[0]), dtype=np.int64)
         own = np.flatnonzero(self.owners.owner(ids) == self._machine)
-        local = self.owners.local(ids[own])
-        if isinstance(self.rows, np.ndarray):
-            self.rows[local] = values[own]
-            return
-        for row, value in zip(local.tolist(), values[own]):
-            self.rows[row : row + 1] = value
+        self.rows[self.owners.local(ids[own])] = values[own]
 
     def take(self, ids: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Own rows by id, (n, ...), in this type."""

@@ -14,7 +14,7 @@ from ... import _native
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
-from ...resolve import ExecutionPlan
+from ...resolve import ExecutionPlan, resolve_workers
 from ...version import version
 from ..checkpoint.final_state import last_state
 from ..checkpoint.run_folder import create_run_folder, fingerprint
@@ -22,7 +22,8 @@ from ..log.tracker import MakeTracker
 from ..plan.memory_plan import plan_memory
 from ..processes.available_threads import torchrun_number
 from ..run.resume import newest_run
-from ..run.session import Session, graph_size
+from ..run.session import Session, graph_size, open_device
+from ..step.step_config import KERNEL_MODELS
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
@@ -48,10 +49,11 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
         try:
             with found_by_all():
                 config = resolve_machines(config, group)
+                gpu = _open_gpu(config, group)
             if resume == AUTO:
                 found = newest_run(config) if group.machine == 0 else None
                 resume = group.from_first(found and str(found))
-            folder = MachineSession(config, resume and Path(resume), group, trackers).carry_out()
+            folder = MachineSession(config, resume and Path(resume), group, gpu, trackers).carry_out()
             group.barrier()
             return folder
         except MachineError as error:
@@ -67,8 +69,10 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     if config.device.num_proc not in (1, group.machines):
         raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
                          "start as many, since a run goes on with the number that it began with, or leave --num_proc out")
+    config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
+    products = group.all_of(config.device.matmul)  # of which a machine with another GPU may not have all
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
-                     parallel="rows")
+                     parallel="rows", matmul="fp32" if "fp32" in products else products[0])
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
     check(config)
@@ -94,7 +98,10 @@ def check_machines(config: TrainConfig) -> None:
     if device.ranks > _native.MOST_MACHINES:
         raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use fewer")
     for wrong, flag, instead in (
-        (device.gpu[0] >= 0, "--gpu", "several machines train on their processors; leave --gpu out"),
+        (len(device.gpu) > 1, "--gpu", "each machine computes on one GPU; give the number of one"),
+        (device.gpu[0] >= 0 and config.model.model_name not in KERNEL_MODELS, "--gpu",
+         f"of several machines it computes {', '.join(sorted(KERNEL_MODELS))}, and not {config.model.model_name}; "
+         "leave --gpu out"),
         (config.model.is_custom, "--model_name", "a custom model trains on one machine; choose one of the package"),
         (config.computes_on_device, "--neg_sample_size all and --optimizer",
          "several machines have sampled negatives and row_adagrad; leave them out"),
@@ -108,14 +115,29 @@ def check_machines(config: TrainConfig) -> None:
             raise InputError(f"{flag}: {instead}")
 
 
+def _open_gpu(config: TrainConfig, group: Machines):
+    """This machine's device, None for its processor. InputError, on all machines, if one of them has no such GPU."""
+    device, refusal = None, None
+    try:
+        device = open_device(config)
+    except InputError as error:
+        refusal = str(error)
+    for machine, found in enumerate(group.all_of(refusal)):
+        if found:
+            raise InputError(f"{group.name(machine)}: {found}")
+    return device
+
+
 class MachineSession(Session):
     """One machine's part. All machines check that they have the same graph and see the same folder; machine 0 decides
     for all of them."""
 
     alike = staticmethod(found_by_all)
 
-    def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, trackers: Sequence[MakeTracker]):
-        super().__init__(config, resume, lambda *run: MachineRun(*run, group, trackers))
+    def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, gpu,
+                 trackers: Sequence[MakeTracker]):
+        """gpu: this machine's device, None for its processor."""
+        super().__init__(config, resume, lambda *run: MachineRun(*run, group, gpu, trackers))
         self._group, self.leads = group, group.machine == 0
 
     def of_first(self, value):
@@ -147,7 +169,8 @@ class MachineSession(Session):
 
 def _of_one(config: TrainConfig) -> TrainConfig:
     """The configuration of a run of one machine alone, by which threads and memory of each are chosen."""
-    return replace(config, device=replace(config.device, num_proc=1, partition=None, negatives=None))
+    return replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None,
+                                          negatives="global"))
 
 
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):

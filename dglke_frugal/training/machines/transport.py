@@ -7,26 +7,27 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
+LANES = BETWEEN, BESIDE = range(2)  # of blocks that the next step waits for, and of the others
+
 
 class Transport(ABC):
-    """Posts blocks and waits for those of the others. All machines post the same numbers in the same order.
+    """Posts blocks and waits for those of the others. In each lane, which has one thread at a time, all machines post
+    the same numbers in the same order.
 
     Attributes:
         machine, machines: which one this is, of how many.
-        bytes_sent: to other machines, so far.
     """
 
     machine: int
     machines: int
-    bytes_sent = 0
 
     @abstractmethod
-    def post(self, number: int, block: np.ndarray, sent: Sequence[int], received: Sequence[int]) -> None:
+    def post(self, lane: int, number: int, block: np.ndarray, sent: Sequence[int], received: Sequence[int]) -> None:
         """Begin to send: `block` (sum of sent,) float32 holds sent[m] floats for each machine m, one behind the other.
         received: floats that come from each machine. The block must not change until `wait` has returned."""
 
     @abstractmethod
-    def wait(self, number: int) -> List[np.ndarray]:
+    def wait(self, lane: int, number: int) -> List[np.ndarray]:
         """What has come, by machine, (received[m],) float32. Each number is waited for once. Raises MachineError."""
 
 
@@ -37,26 +38,25 @@ class MachineError(RuntimeError):
 class GlooTransport(Transport):
     """By torch.distributed's all_to_all_single."""
 
-    def __init__(self, group, machine: int, machines: int):
-        """group: a gloo process group that nobody else uses."""
+    def __init__(self, groups: Sequence, machine: int, machines: int):
+        """groups: of each lane a gloo process group that nobody else uses."""
         self.machine, self.machines = machine, machines
-        self._group, self._under_way = group, {}  # type: ignore[var-annotated]
+        self._groups, self._under_way = groups, {}  # type: ignore[var-annotated]
 
-    def post(self, number, block, sent, received):
+    def post(self, lane, number, block, sent, received):
         import torch
         import torch.distributed as dist
 
         got = torch.empty(sum(received), dtype=torch.float32)
         try:
-            work = dist.all_to_all_single(got, torch.from_numpy(block), list(received), list(sent), group=self._group,
-                                          async_op=True)
+            work = dist.all_to_all_single(got, torch.from_numpy(block), list(received), list(sent),
+                                          group=self._groups[lane], async_op=True)
         except RuntimeError as error:
             raise MachineError(str(error)) from error
-        self._under_way[number] = work, got, block, received
-        self.bytes_sent += block.nbytes
+        self._under_way[lane, number] = work, got, block, received
 
-    def wait(self, number):
-        work, got, _, received = self._under_way.pop(number)
+    def wait(self, lane, number):
+        work, got, _, received = self._under_way.pop((lane, number))
         try:
             work.wait()
         except RuntimeError as error:

@@ -13,10 +13,10 @@ from .step_config import StepConfig
 class NativeStep(HostStep):
     """Trains by a _native.TrainStep.
 
-    relations_done: called in each step when its relations are done, and before its entities are updated.
+    early_done: called in each step when its relations are done, and the entities that others wait for.
     """
 
-    relations_done: Optional[Callable[[], None]] = None
+    early_done: Optional[Callable[[], None]] = None
 
     def __init__(self, config: StepConfig, threads: Optional[int] = None):
         """threads: as for native_step."""
@@ -25,7 +25,7 @@ class NativeStep(HostStep):
         self._native = native_step(config, threads)
 
     def _train(self, batch, *tables):
-        return self._native.run_rows(batch, *tables, relations_done=self.relations_done)
+        return self._native.run_rows(batch, *tables, early_done=self.early_done)
 
     def set_learning_rate(self, rate):
         self._config = replace(self._config, learning_rate=rate)

@@ -1,10 +1,15 @@
 """Training runs of several machines, each a process of this one that torchrun's environment variables tell of the
 others."""
+import os
 import socket
 import uuid
 
 import pytest
 from training.parallel.conftest import Ranks, interpreter, small  # noqa: F401  (fixtures)
+
+
+# Of the tests at random moments; a quarter as many processes are stopped and links cut.
+KILLS = int(os.environ.get("DGLKE_FRUGAL_RANDOM_KILLS", 2))
 
 
 def free_port():

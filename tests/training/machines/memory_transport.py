@@ -12,11 +12,11 @@ PATIENCE_SECONDS = 60
 class Network:
     """What the transports of all machines share.
 
-    delay: (number, sender, receiver) -> seconds until the block may be read. tamper: (number, sender, receiver, block)
-    -> the block that is delivered.
+    delay: (lane, number, sender, receiver) -> seconds until the block may be read. tamper: (lane, number, sender,
+    receiver, block) -> the block that is delivered.
     """
 
-    def __init__(self, machines, delay=lambda *_: 0.0, tamper=lambda number, sender, receiver, block: block):
+    def __init__(self, machines, delay=lambda *_: 0.0, tamper=lambda *given: given[-1]):
         self.machines, self.delay, self.tamper = machines, delay, tamper
         self.delivered = {}
         self.changed = threading.Condition()
@@ -33,15 +33,14 @@ class MemoryTransport(Transport):
         self.network, self.machine, self.machines = network, machine, network.machines
         self._received = {}
 
-    def post(self, number, block, sent, received):
-        self._received[number] = list(received)
-        self.bytes_sent += block.nbytes
+    def post(self, lane, number, block, sent, received):
+        self._received[lane, number] = list(received)
         for receiver, part in enumerate(np.split(block, np.cumsum(sent)[:-1])):
             if receiver != self.machine:
-                self._send(number, receiver, part)
+                self._send((lane, number), receiver, part)
 
-    def _send(self, number, receiver, part):
-        network, key = self.network, (number, self.machine, receiver)
+    def _send(self, place, receiver, part):
+        network, key = self.network, (*place, self.machine, receiver)
         part = network.tamper(*key, part.copy())
         if part is None:
             return
@@ -59,14 +58,14 @@ class MemoryTransport(Transport):
         else:
             deliver()
 
-    def wait(self, number):
+    def wait(self, lane, number):
         network, blocks = self.network, []
         deadline = time.monotonic() + PATIENCE_SECONDS
-        for sender, floats in enumerate(self._received.pop(number)):
+        for sender, floats in enumerate(self._received.pop((lane, number))):
             if sender == self.machine:
                 blocks.append(np.empty(0, np.float32))
                 continue
-            key = number, sender, self.machine
+            key = lane, number, sender, self.machine
             with network.changed:
                 while key not in network.delivered and not network.failed:
                     if not network.changed.wait(deadline - time.monotonic()):

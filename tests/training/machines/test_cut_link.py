@@ -1,9 +1,11 @@
 """Machines with networks of their own: as namespaces of this host, whose link is cut while they train."""
+import random
 import subprocess
 import sys
 import time
 
 import pytest
+from training.machines.conftest import KILLS
 from training.parallel.conftest import assert_same, trained
 
 from benchmarks import namespaces
@@ -19,7 +21,8 @@ def start(names, arguments):
                              text=True) for name, environment in zip(names, variables)]
 
 
-def test_a_cut_link_is_noticed_by_both_and_the_run_goes_on(machines):
+@pytest.mark.parametrize("seed", range(-(-KILLS // 4)))
+def test_a_cut_link_is_noticed_by_both_and_the_run_goes_on(machines, seed):
     arguments, folder = machines.arguments("--max_step", 100000, "--checkpoint_interval", 20, "--machine_timeout", 3)
     with namespaces.two_namespaces(None) as names:
         processes = start(names, arguments)
@@ -27,6 +30,7 @@ def test_a_cut_link_is_noticed_by_both_and_the_run_goes_on(machines):
         while not any(folder.glob("checkpoints/step-*/manifest.json")):
             assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
             time.sleep(0.01)
+        time.sleep(random.Random(seed).uniform(0, 0.5))  # somewhere in a step or a checkpoint
         subprocess.run(["ip", "-n", names[1], "link", "set", namespaces.CARD, "down"], check=True)
         outputs = [process.communicate(timeout=60)[0] for process in processes]
         assert [process.returncode for process in processes] == [1, 1], outputs

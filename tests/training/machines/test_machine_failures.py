@@ -1,12 +1,11 @@
 """A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
-import os
 import random
 import signal
 import sys
 import time
 
 import pytest
-from training.machines.conftest import at_step
+from training.machines.conftest import KILLS, at_step
 from training.parallel.conftest import assert_same, trained, wait_for
 
 KILL, STOP = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)")
@@ -35,21 +34,25 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
     assert_same(trained(folder), trained(one))
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("DGLKE_FRUGAL_RANDOM_KILLS", 2))))
-def test_killed_at_random_moments_it_goes_on_to_the_bit(machines, seed):
-    """SIGKILL wherever a machine is: connecting, loading, training, in the middle of a checkpoint."""
+@pytest.mark.parametrize("kind, seed", [("kill", seed) for seed in range(KILLS)] +
+                         [("stop", seed) for seed in range(-(-KILLS // 4))])
+def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kind, seed):
+    """Wherever a machine is: connecting, loading, training, in the middle of a checkpoint."""
     chance = random.Random(seed)
-    arguments, folder = machines.arguments("--max_step", 60, "--checkpoint_interval", 7, "--resume", "auto")
+    arguments, folder = machines.arguments("--max_step", 60, "--checkpoint_interval", 7, "--resume", "auto",
+                                           "--machine_timeout", 4)
     count = chance.choice([2, 3])
     machines.interpreter = sys.executable  # so that a kill meets the machine itself
     processes = machines.start_all(count, arguments)
     if chance.random() < 0.7:
         wait_for(processes[0], "machines train together")
     time.sleep(chance.uniform(0, 1))
-    victim = chance.choice(processes)
-    victim.kill()
+    victim = chance.randrange(count)
+    processes[victim].send_signal(signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+    if kind == "stop":
+        machines.end_all([process for machine, process in enumerate(processes) if machine != victim])
+        processes[victim].send_signal(signal.SIGCONT)
     codes, outputs = machines.end_all(processes)
-    victim = processes.index(victim)
     if codes[victim]:  # else it had ended
         for machine in set(range(count)) - {victim}:
             # 0: of one that had done its part before the other was killed
@@ -100,10 +103,11 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
     ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
     ([("--partition", "metis")] * 2, {}, "hash or range"),
-    ([("--gpu", 0)] * 2, {}, "several machines train on their processors"),
+    ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
+    ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpu", "init_from", "timeout"])
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "timeout"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))

@@ -11,8 +11,8 @@ def metrics(output):
 
 
 @pytest.mark.parametrize("count, given", [
-    (2, []),
-    (3, ["--partition", "range", "--negatives", "global"]),
+    (2, ["--partition", "hash", "--negatives", "local"]),
+    (3, ["--partition", "range"]),
     (2, ["--model_name", "ComplEx", "--row_dtype", "fp16", "-adv"]),
     (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample"]),
     (3, ["--model_name", "SimplE", "-de", "-dr", "--exclude_positive", "--subsampling", "base"]),
@@ -66,3 +66,17 @@ def test_another_number_of_machines_is_refused(machines):
     codes, outputs = machines.end_all(machines.start_all(3, ["--resume", begun, "--max_step", 8]))
     assert codes == [2, 2, 2]
     assert all("has started 3 machines and --num_proc says 2; start as many" in output for output in outputs)
+
+
+def test_a_stale_share_of_a_checkpoint_is_refused(machines):
+    """One machine's share of a file is that of an earlier checkpoint, as if its disk had lost what was written."""
+    files = []
+    for steps in (4, 8):
+        begun, _ = machines.run_all(2, "--max_step", steps, "--no_save_emb", "--checkpoint_interval", 4)
+        (file,) = begun.glob("checkpoints/step-*/entity.npy")
+        files.append(file)
+    earlier, last = (file.read_bytes() for file in files)
+    files[1].write_bytes(last[: len(last) // 2] + earlier[len(last) // 2 :])
+    codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 12]))
+    assert all(codes), outputs
+    assert all(f"{files[1]} is damaged: its checksum" in output.splitlines()[-1] for output in outputs), outputs

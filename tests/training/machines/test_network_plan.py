@@ -35,8 +35,8 @@ def test_the_page_has_the_plans_figures():
 def test_a_faster_network_and_fewer_bytes_are_faster():
     slow, fast = (plan(2, gigabits, 2e6) for gigabits in (1, 25))
     assert fast.step_seconds < slow.step_seconds
-    halves, everywhere = plan(2, 1, 2e6, row_dtype="fp16"), plan(2, 1, 2e6, negatives="global", partition="hash")
-    assert halves.step_seconds < slow.step_seconds < everywhere.step_seconds
+    halves, local = plan(2, 1, 2e6, row_dtype="fp16"), plan(2, 1, 2e6, negatives="local", partition="hash")
+    assert local.step_seconds < halves.step_seconds < slow.step_seconds
     assert NetworkPlan(2, 1e30, 0, 0, 0.01, 0).over_one == 2
 
 
@@ -53,7 +53,7 @@ def test_the_command_plans_each_machine(capsys):
 
 @pytest.mark.parametrize("given, sentence", [
     (["--nnodes", "0"], "--nnodes is 0"), (["--nnodes", "65"], "--nnodes is 65"),
-    (["--nnodes", "2", "--gpu", "0"], "leave --gpu out"), (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
+    (["--nnodes", "2", "--gpu", "0", "1"], "each machine computes on one GPU"), (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
     (["--nnodes", "2", "--one_machine", "0"], "--one_machine is 0"),
 ])
 def test_bad_input_is_one_sentence(given, sentence, capsys):

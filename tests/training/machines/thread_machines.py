@@ -29,7 +29,7 @@ def small_graph(entities=ENTITIES, relations=RELATIONS, triples=700):
     return KnowledgeGraph("small", entities, relations, train)
 
 
-def configuration(machines, partition="hash", negatives=None, model="TransE_l2", **flags):
+def configuration(machines, partition="hash", negatives="global", model="TransE_l2", **flags):
     return TrainConfig.from_flags({
         "model_name": model, "hidden_dim": 12, "batch_size": 24, "neg_sample_size": 8, "gamma": 8.0, "lr": 0.1, "seed": 3,
         "regularization_coef": 1e-3, "num_proc": machines, "partition": partition, "negatives": negatives,
@@ -40,7 +40,7 @@ def samplers(config, graph):
     machines = config.device.num_proc
     partition = partition_edges(config.device.edge_partition, graph, machines)
     owners = row_owners(config.device.edge_partition, graph.n_entities, machines)
-    local = owners if config.device.negative_source == "local" else None
+    local = owners if config.device.negatives == "local" else None
     return owners, [
         Sampler(*graph.train, graph.n_entities, graph.n_relations,
                 SamplerConfig(config.batch.batch_size, config.batch.negatives, config.run.seed, machine, machines,
@@ -63,7 +63,7 @@ def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
 def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None,
                  early=True):
     """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes
-    the tables of a machine before it trains. early: whether relations travel while entities are updated.
+    the tables of a machine before it trains. early: whether results travel before the step's end.
 
     Returns (arrays by name, the machines' tables). Raises the first error of any machine.
     """
@@ -79,7 +79,7 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lam
             tables[machine] = own
             mutate(own)
             step = make_step(step_config(config), threads=1, matmul="fp32")
-            step.relations_done = own.relations_done if early else None
+            step.early_done = own.early_done if early else None
             loop = TrainingLoop(own, sources[machine], step, 0, steps, config.store.lookahead)
             for done, _ in enumerate(loop, start=1):
                 if done in drains:

@@ -1,0 +1,44 @@
+"""Machines that compute on a GPU each, with rows in host memory, have the files of one machine."""
+import pytest
+from training.parallel.conftest import assert_same, trained
+
+OWN_GPU = """
+if "RANK" in os.environ:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(os.environ["RANK"])]
+"""
+
+
+@pytest.mark.parametrize("count, given", [
+    (2, []), (3, ["--negatives", "local", "--partition", "range"]),
+    (2, ["--model_name", "ComplEx", "--row_dtype", "fp16"]),
+    (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample", "--subsampling", "base"]),
+], ids=["hash", "range", "halves", "rotate"])
+def test_a_device_computes_what_the_cpu_does(machines, count, given):
+    partition = [] if "--partition" in given else ["--partition", "hash"]
+    machines.gpu = "devices.make_device('queued')"
+    folder, outputs = machines.run_all(count, "--max_step", 12, "--gpu", 0, *given)
+    machines.gpu = None
+    one, _ = machines.run("--max_step", 12, "--num_proc", count, *partition, *given)
+    assert_same(trained(folder), trained(one))
+
+
+def test_a_model_without_kernels_of_its_own_is_refused(machines):
+    arguments, _ = machines.arguments("--max_step", 4, "--gpu", 0, "--model_name", "RESCAL")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments))
+    assert codes == [2, 2] and all("and not RESCAL; leave --gpu out" in output for output in outputs), outputs
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("given", [
+    [], ["--matmul", "tf32x3"], ["--model_name", "ComplEx", "--negatives", "local"], ["--row_dtype", "fp16"],
+], ids=["fp32", "tf32x3", "local", "halves"])
+def test_two_gpus_as_machines_have_the_bits_of_two_gpus_of_one(machines, given):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    machines.use_gpus()
+    flags = ["--max_step", 30, "--partition", "hash", *given]
+    folder, _ = machines.run_all(2, *flags, "--gpu", 0, first=OWN_GPU)
+    one, _ = machines.run(*flags, "--gpu", 0, 1, "--parallel", "rows")
+    assert_same(trained(folder), trained(one))
