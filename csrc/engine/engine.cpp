@@ -1,19 +1,17 @@
 #include "engine/engine.h"
 
-#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <stdexcept>
 #include <thread>
 
+#include "base/parallel/process_ended.h"
 #include "base/parallel/start_thread.h"
 #include "engine/in_order_flusher.h"
 #include "engine/p2f/flush_worker.h"
@@ -99,14 +97,6 @@ class RankWatch {
                      ". All ranks ask for weight, state_dict, save, close and lookups without a gradient after the "
                      "same step.");
     }
-  }
-
-  // A pidfd tells a process from a later one with its number, and sees a zombie as ended.
-  static bool process_ended(int& process, std::int32_t pid) {
-    if (process < 0) process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (process < 0) return errno == ESRCH;
-    pollfd state{process, POLLIN, 0};
-    return poll(&state, 1, 0) == 1;
   }
 
   const std::shared_ptr<Segment> segment_;

@@ -47,38 +47,59 @@ void sort_by_bits(Entry* entries, Entry* other, std::size_t count, int low, int 
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// The order of rows: by owner, and then ascending.
+class OwnerOrder {
+ public:
+  OwnerOrder(std::int64_t rows, int owners)
+      : rows_(rows), owners_(owners), share_((rows + owners - 1) / owners), small_(rows <= kMostSmall) {}
+
+  std::int64_t numbers() const { return owners_ == 1 ? rows_ : owners_ * share_; }
+  std::uint64_t number_of(std::int64_t row) const {
+    if (owners_ == 1) return static_cast<std::uint64_t>(row);
+    const std::int64_t before = divided(row, owners_);
+    return static_cast<std::uint64_t>((row - before * owners_) * share_ + before);
+  }
+  std::int64_t row_of(std::uint64_t number) const {
+    if (owners_ == 1) return static_cast<std::int64_t>(number);
+    const std::int64_t owner = divided(static_cast<std::int64_t>(number), share_);
+    return (static_cast<std::int64_t>(number) - owner * share_) * owners_ + owner;
+  }
+
+ private:
+  static constexpr std::int64_t kMostSmall = std::int64_t{1} << 31;  // whose numbers a processor divides faster
+
+  std::int64_t divided(std::int64_t a, std::int64_t b) const {
+    return small_ ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
+  }
+
+  std::int64_t rows_, owners_, share_;
+  bool small_;
+};
+
 }  // namespace
 
-std::array<std::size_t, 5> Lookup::packed() const {
-  const std::size_t inverse = aligned(rows_.size() * sizeof(std::int64_t));
-  const std::size_t offset = inverse + aligned(inverse_.size() * sizeof(std::int32_t));
-  const std::size_t order = offset + aligned(offset_.size() * sizeof(std::int32_t));
-  return {0, inverse, offset, order, order + order_.size() * sizeof(std::int32_t)};
+std::array<std::size_t, 5> Lookup::packed_bytes(std::size_t rows, std::size_t count, std::size_t occurrences) {
+  const std::size_t inverse = aligned(rows * sizeof(std::int64_t));
+  const std::size_t offset = inverse + aligned(count * sizeof(std::int32_t));
+  const std::size_t order = offset + aligned((rows + 1) * sizeof(std::int32_t));
+  return {0, inverse, offset, order, order + occurrences * sizeof(std::int32_t)};
 }
 
 std::size_t Lookup::most_packed_bytes(std::int64_t count) {
   const auto ids = static_cast<std::size_t>(count);
-  return aligned(ids * sizeof(std::int64_t)) + aligned(ids * sizeof(std::int32_t)) +
-         aligned((ids + 1) * sizeof(std::int32_t)) + ids * sizeof(std::int32_t);
+  return packed_bytes(ids, ids, ids).back();
 }
 
-void Lookup::pack(std::byte* out) const {
-  const auto begin = packed();
-  const auto put = [&](std::size_t at, const auto& values) {
-    if (!values.empty()) std::memcpy(out + at, values.data(), values.size() * sizeof(values[0]));
-  };
-  put(begin[0], rows_);
-  put(begin[1], inverse_);
-  put(begin[2], offset_);
-  put(begin[3], order_);
-}
+void Lookup::pack(std::byte* out) const { std::memcpy(out, rows_.data(), packed().back()); }
 
 // Tasks share out the ids: each counts how many of its own are in each bucket of rows, by the top bits of the row, and
 // then puts them there. After that they share out the buckets, which are sorted one by one, and whose distinct rows are
 // counted and then written.
-Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, bool helpers) {
+Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, bool helpers, std::byte* memory,
+               int owners) {
+  const OwnerOrder by_owner(rows, owners);
   const int position_bits = std::bit_width(static_cast<std::uint64_t>(count));
-  const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(rows - 1, 0)));
+  const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(by_owner.numbers() - 1, 0)));
   if (count >= std::numeric_limits<std::int32_t>::max() || position_bits + row_bits > 64)
     throw std::invalid_argument("a lookup of " + std::to_string(count) + " ids is too large; split the batch");
   const auto run = [helpers](std::int64_t tasks, const std::function<void(std::int64_t)>& task) {
@@ -98,7 +119,7 @@ Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, b
     std::uint32_t* const place = &places[static_cast<std::size_t>(task) * buckets];
     for (std::int64_t i = begin_of(task); i < begin_of(task + 1); ++i) {
       if (ids[i] >= 0 && ids[i] < rows) {
-        ++place[static_cast<std::uint64_t>(ids[i]) >> low_bits];
+        ++place[by_owner.number_of(ids[i]) >> low_bits];
       } else if (ids[i] != kNoRow) {
         wrong[static_cast<std::size_t>(task)] = i;
         return;
@@ -126,8 +147,10 @@ Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, b
   run(tasks, [&](std::int64_t task) {
     std::uint32_t* const place = &places[static_cast<std::size_t>(task) * buckets];
     for (std::int64_t i = begin_of(task); i < begin_of(task + 1); ++i)
-      if (const auto row = static_cast<std::uint64_t>(ids[i]); ids[i] != kNoRow)
+      if (ids[i] != kNoRow) {
+        const std::uint64_t row = by_owner.number_of(ids[i]);
         entries[place[row >> low_bits]++] = row << position_bits | static_cast<Entry>(i);
+      }
   });
 
   // The first bucket of a task: tasks have about equally many entries.
@@ -154,11 +177,21 @@ Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, b
   });
   std::partial_sum(distinct.begin(), distinct.end(), distinct.begin());
 
-  rows_.resize(distinct.back());
-  offset_.resize(rows_.size() + 1);
+  const std::size_t found = distinct.back();
+  const auto places_of = packed_bytes(found, static_cast<std::size_t>(count), total);
+  if (memory == nullptr) {
+    own_ = std::make_unique_for_overwrite<std::byte[]>(places_of.back());
+    memory = own_.get();
+  }
+  const auto array = [&]<class T>(std::span<T>& values, int which, std::size_t size) {
+    values = {reinterpret_cast<T*>(memory + places_of[static_cast<std::size_t>(which)]), size};
+  };
+  array(rows_, 0, found);
+  array(inverse_, 1, static_cast<std::size_t>(count));
+  array(offset_, 2, found + 1);
+  array(order_, 3, total);
   offset_.back() = static_cast<std::int32_t>(total);
-  order_.resize(total);
-  inverse_.resize(static_cast<std::size_t>(count), static_cast<std::int32_t>(rows_.size()));
+  if (std::cmp_less(total, count)) std::ranges::fill(inverse_, static_cast<std::int32_t>(found));  // no row
   const Entry position_mask = (Entry{1} << position_bits) - 1;
   run(tasks, [&](std::int64_t task) {
     std::size_t u = distinct[static_cast<std::size_t>(task)];
@@ -166,7 +199,7 @@ Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, b
     for (std::size_t i = begins[first_bucket(task)]; i < last; ++i) {
       const Entry position = entries[i] & position_mask;
       if (is_first(i)) {
-        rows_[u] = static_cast<std::int64_t>(entries[i] >> position_bits);
+        rows_[u] = by_owner.row_of(entries[i] >> position_bits);
         offset_[u++] = static_cast<std::int32_t>(i);
       }
       inverse_[position] = static_cast<std::int32_t>(u - 1);

@@ -104,12 +104,17 @@ class Table:
         rows: the host table, up to date after `drain`.
         optimizer: which may be that of other tables, too.
         rule: its updates of this table.
+        owners: ranks that divide the rows between them (owners.py).
     """
 
+    owners = 1
+
     def __init__(self, rows: int, dim: int, optimizer: RowOptimizer, cache: Optional[CacheConfig], device: object,
-                 shared: Optional[SharedTable] = None, beside: int = 0):
+                 shared: Optional[SharedTable] = None, beside: int = 0, table: Optional[_native.HostTable] = None,
+                 device_at_work: object = None):
         """cache: None for the device's default. device: a torch.device, or for tests a store.device.Device. shared:
-        another process's table. beside: bytes that the caller needs for each row besides.
+        another process's table. beside: bytes that the caller needs for each row besides. table: one that is there
+        already. device_at_work: the store's device, which somebody else has made.
 
         Raises InputError if there is no memory, RuntimeError if that process has ended.
         """
@@ -122,6 +127,8 @@ class Table:
                 raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of "
                                  "device")
             self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
+        elif table is not None:
+            self.rows, self._device_at_work = table, device_at_work
         else:
             self._check_memory(rows, dim)
             try:

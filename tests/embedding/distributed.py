@@ -3,9 +3,14 @@ import hashlib
 import json
 import sys
 
+from pathlib import Path
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from devices import make_device  # noqa: E402
 
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
@@ -24,10 +29,13 @@ class Model(torch.nn.Module):
         return self.layer((given if self.table is None else self.table(given)).flatten(1)).squeeze(1)
 
 
-def train(settings, holds_table, ahead):
+def train(settings, holds_table, ahead, device=None):
+    """ahead: lookups that are prefetched, of all processes or of each. device: a kind of device instead of the CPU."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
+    ahead = ahead[rank] if isinstance(ahead, list) else ahead
     optimizer = optim.Adam(0.05, clip=1.0)
-    table = Embedding.distributed(ROWS, DIM, optimizer, max_rows=24, cache=CacheConfig(**settings), init=Uniform(-1, 1))
+    table = Embedding.distributed(ROWS, DIM, optimizer, max_rows=24, cache=CacheConfig(**settings),
+                                  init=Uniform(-1, 1), device=make_device(device) if device else "cpu")
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
     torch.manual_seed(rank)  # DistributedDataParallel begins with the layers of the first process
     model = DistributedDataParallel(Model(table, holds_table))

@@ -31,9 +31,20 @@ def test_no_cache_and_no_timing_changes_a_bit():
     """The table beside the layers under DistributedDataParallel, or within them."""
     runs = [({"cache_ratio": 0.0}, False, 0), ({"cache_ratio": 0.4, "flush_threads": 1}, False, 3),
             ({"cache_ratio": 1.0, "flush": "sync", "lookahead": 2}, False, 1),
-            ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4)]
+            ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4),
+            ({"cache_ratio": 0.3, "flush": "direct"}, False, [0, 3], "queued"),
+            ({"cache_ratio": 0.2, "flush": "direct", "hot_ids": list(range(50))}, True, 2, "cpu")]
     found = results(2, "train", json.dumps(runs))
     assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
+def test_owners_of_rows_train_the_table_of_any_other_ranks():
+    """Four of them and three, which is no power of two; they look ahead differently far."""
+    for processes in (4, 3):
+        runs = [({"cache_ratio": 0.2}, False, 0), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued"),
+                ({"cache_ratio": 0.0, "flush": "direct", "lookahead": 1}, True, [5, 0, 2, 1][:processes], "cpu")]
+        found = results(processes, "train", json.dumps(runs))
+        assert len({digest for of_rank in found for digest in of_rank}) == 1, found
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

@@ -38,7 +38,7 @@ def test_a_lookup_and_the_packed_one_say_where_each_row_occurs(ids, ahead):
     size = _native.Lookup.most_packed_bytes(len(ids))
     memory = torch.zeros(size + 16, dtype=torch.uint8)
     if ahead:
-        request.sort_ahead(memory[:size])
+        request.sort_ahead(memory[:size].numpy())
     else:
         request.lookup.pack(memory[:size].numpy())
     lookup = request.lookup
@@ -54,7 +54,7 @@ def test_a_packed_lookup_needs_room_for_all_ids():
     with pytest.raises(ValueError, match="no room"):
         _native.Lookup(ids, 5).pack(short.numpy())
     with pytest.raises(ValueError, match="no room"):
-        Request(ids, 5).sort_ahead(short)
+        Request(ids, 5).sort_ahead(short.numpy())
 
 
 def test_a_request_knows_its_tensor_until_that_is_changed():
