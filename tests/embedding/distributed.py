@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from devices import make_device  # noqa: E402
 
 from dglke_frugal import optim
-from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
+from dglke_frugal.embedding import CacheConfig, DenseStep, Embedding, Lookahead, Uniform
 from dglke_frugal.errors import InputError
 
 ROWS, DIM, STEPS = 50, 4, 12
@@ -55,6 +55,26 @@ def train(settings, holds_table, ahead, device=None):
     return digest.hexdigest()
 
 
+def dense():
+    """Layers of all processes by DenseStep, and of one process that has all batches: how far they are apart."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    random = torch.Generator().manual_seed(3)
+    batches = [(torch.randn(6, 4, generator=random), torch.randn(6, generator=random)) for _ in range(5 * ranks)]
+    ends = []
+    for of, group in ((ranks, dist.group.WORLD), (1, None)):
+        torch.manual_seed(rank if group else 0)  # they begin with those of the first process
+        layer = torch.nn.Linear(4, 1)
+        step = DenseStep(lambda rows, y: (layer(rows).squeeze(1) - y).square().mean() / of,
+                         torch.optim.SGD(layer.parameters(), 0.1), group=group)
+        for first in range(0, len(batches), ranks):
+            own = batches[first : first + ranks]
+            own = own[rank : rank + 1] if group else own
+            step(torch.cat([x for x, _ in own]), torch.cat([y for _, y in own]))
+        ends.append(torch.cat([each.detach().flatten() for each in layer.parameters()]))
+    return {"digest": hashlib.sha256(ends[0].numpy().tobytes()).hexdigest(),
+            "apart": (ends[0] - ends[1]).abs().max().item()}
+
+
 def state_of_one(goes_on):
     """The first process alone asks for the rows, as scripts do that save them there; the others go on or end."""
     table = Embedding.distributed(ROWS, DIM, optim.SGD(0.1), max_rows=5)
@@ -76,6 +96,8 @@ def main(what, *arguments):
     try:
         if what == "train":
             result = [train(*each) for each in arguments[0]]
+        elif what == "dense":
+            result = dense()
         elif what == "state of one":
             result = state_of_one(*arguments)
         else:

@@ -55,6 +55,11 @@ def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on)
     assert found[1] == (found[0] if goes_on else "nothing was reported")
 
 
+def test_a_dense_step_of_several_processes_is_that_of_one_with_all_batches():
+    found = results(2, "dense")
+    assert found[0] == found[1] and found[0]["apart"] < 1e-6, found
+
+
 def test_a_table_that_cannot_be_made_is_told_to_all():
     found = results(2, "too large")
     assert found[0] == found[1] and "host memory" in found[0]
