@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -43,7 +44,7 @@ class SortedAhead {
   SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory, int owners)
       : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows, owners,
                                  packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
-          lookup_.emplace(keys, count, rows, false, packed, owners);
+          lookup_.emplace(keys, count, rows, LookupThreads::kBackground, packed, owners);
         })) {}
   ~SortedAhead() {
     if (done_.valid()) done_.wait();
@@ -138,7 +139,8 @@ void bind(nb::module_& module) {
           [](Lookup* self, const Ids& ids, std::int64_t rows, int owners) {
             require(owners >= 1, "rows have at least one owner");
             const nb::gil_scoped_release release;
-            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, true, nullptr, owners);
+            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, LookupThreads::kCallers, nullptr,
+                              owners);
           },
           "ids"_a, "rows"_a, "owners"_a = 1)
       .def("__len__", &Lookup::count)
@@ -208,25 +210,32 @@ void bind(nb::module_& module) {
       },
       "keys"_a, "out"_a, "mean"_a, "deviation"_a, "seed"_a, "The same for HostTable.init_normal.");
   module.def(
-      "check_ids",
-      [](const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& ids, std::int64_t padding) {
+      "copy_ids",
+      [](const Ids& ids, const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& to,
+         std::int64_t padding) {
+        require(to.size() == ids.size(), "ids are copied to an array of their length");
         const nb::gil_scoped_release release;
-        std::int64_t* const id = ids.data();
-        const std::size_t count = ids.size();
-        constexpr std::size_t kTogether = 2048;  // without a branch for each
-        for (std::size_t first = 0; first < count; first += kTogether) {
-          const std::size_t last = std::min(count, first + kTogether);
-          std::int64_t signs = 0;
-          for (std::size_t i = first; i < last; ++i) signs |= id[i];
-          for (std::size_t i = first; signs < 0 && i < last; ++i)
-            if (id[i] < 0)
-              throw std::out_of_range("id " + std::to_string(id[i]) + " at position " + std::to_string(i) +
-                                      " is negative");
-          for (std::size_t i = first; padding != kNoRow && i < last; ++i) id[i] = id[i] == padding ? kNoRow : id[i];
-        }
+        constexpr std::int64_t kTogether = 1 << 16;
+        const std::int64_t count = count_of(ids), tasks = (count + kTogether - 1) / kTogether;
+        const std::int64_t* const from = ids.data();
+        std::int64_t* const out = to.data();
+        std::atomic<bool> wrong{false};
+        share_in_background(tasks, [&](std::int64_t task) {
+          std::int64_t signs = 0;  // without a branch for each
+          for (std::int64_t i = task * kTogether; i < std::min(count, (task + 1) * kTogether); ++i) {
+            signs |= from[i];
+            out[i] = from[i] == padding ? kNoRow : from[i];
+          }
+          if (signs < 0) wrong.store(true, std::memory_order_relaxed);
+        });
+        for (std::int64_t i = 0; wrong.load(std::memory_order_relaxed) && i < count; ++i)
+          if (from[i] < 0)
+            throw std::out_of_range("id " + std::to_string(from[i]) + " at position " + std::to_string(i) +
+                                    " is negative");
       },
-      "ids"_a, "padding"_a,
-      "Sets those of ids (n,) int64 that are `padding`, NO_ROW for none, to NO_ROW. IndexError for one below 0.");
+      "ids"_a, "to"_a, "padding"_a,
+      "to (n,) int64 = ids (n,) int64, but NO_ROW for those that are `padding`, NO_ROW for none. IndexError for one "
+      "below 0.");
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {

@@ -12,14 +12,17 @@ namespace frugal {
 
 inline constexpr std::int64_t kNoRow = -1;  // an id that stands for no row: it reads zeros and changes nothing
 
+// Who helps to sort many ids, which changes nothing else: the caller's threads (base/parallel/callers_threads.h), or
+// threads in the background that have nothing to do (base/parallel/background.h).
+enum class LookupThreads { kCallers, kBackground };
+
 class Lookup {
  public:
-  // ids: (count,) in [0, rows), or kNoRow. helpers: whether the caller's threads (base/parallel/callers_threads.h) take
-  // part, which changes nothing else. memory: of most_packed_bytes(count), 16-byte aligned, where the arrays are to
+  // ids: (count,) in [0, rows), or kNoRow. memory: of most_packed_bytes(count), 16-byte aligned, where the arrays are to
   // lie, and which must stay; nullptr: the lookup has its own. owners: of the rows, of whom `row % owners` has a row:
   // those of owner 0 come first. Throws std::out_of_range naming the first other id,
   // std::invalid_argument for more ids than fit into 32 bits.
-  Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, bool helpers = false,
+  Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads,
          std::byte* memory = nullptr, int owners = 1);
 
   std::int64_t count() const { return std::ssize(inverse_); }

@@ -240,11 +240,10 @@ class Embedding(nn.Module):
         `cache` wait in a list. An id outside the table raises IndexError when it is looked up. The ids are copied; a
         lookup of the same tensor is known by that, unless torch has changed it in between.
         """
-        flat = self._flat(ids)
         if self._keys is None:
-            request = self._request(flat)
+            request = self._request(ids)
         elif self._will_train:
-            request = self._keys.resolve(flat, self._scores(ids, scores), ahead=True)
+            request = self._keys.resolve(self._flat(ids), self._scores(ids, scores), ahead=True)
         else:
             return  # what only reads brings no key in
         request.remember(ids)
@@ -359,17 +358,23 @@ class Embedding(nn.Module):
             raise RuntimeError("lookups are prefetched, whose keys are in already; look them up, or call "
                                "discard_prefetched() first")
 
-    def _request(self, flat: np.ndarray) -> Request:
-        """Of ids as `_flat` gives them. Raises IndexError for a negative one."""
-        _native.check_ids(flat, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
-        return Request(flat, self.num_embeddings, self._table.owners)
+    def _request(self, ids: torch.Tensor) -> Request:
+        """Raises IndexError for a negative id."""
+        numbers = self._numbers(ids)
+        copied = np.empty(len(numbers), np.int64)
+        _native.copy_ids(numbers, copied, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
+        return Request(copied, self.num_embeddings, self._table.owners)
 
     def _flat(self, ids: torch.Tensor) -> np.ndarray:
         """(n,) int64 on the CPU, the caller's memory no longer."""
+        return np.array(self._numbers(ids))
+
+    def _numbers(self, ids: torch.Tensor) -> np.ndarray:
+        """(n,) int64 on the CPU."""
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
         try:
-            return np.array(ids.numpy(force=True).reshape(-1), np.int64)
+            return np.ascontiguousarray(ids.numpy(force=True).reshape(-1), np.int64)
         except RuntimeError as error:
             raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it "
                                "outside of torch.vmap, torch.func and torch.export") from error
@@ -400,7 +405,7 @@ class Embedding(nn.Module):
                 return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(ids, scores))
             if scores is not None:
                 raise ValueError("scores are for rows by key")
-            request = head or self._request(self._flat(ids))
+            request = head or self._request(ids)
             if self._will_train:
                 return (*table.look_up(request), request)
             return table.read(request), None, request

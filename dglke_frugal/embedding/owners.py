@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import Any, Deque, List, NamedTuple, Optional
+from typing import Any, Deque, List, Optional
 
 import numpy as np
 import torch
@@ -26,24 +26,22 @@ from .table import SharedTable, Table
 STEPS_AHEAD = 8  # that a rank may be ahead of another, beyond its lookahead
 
 
-class Owners(NamedTuple):
-    """group: of torch.distributed, whose processes own the rows, with tensors on their devices."""
+class Owners:
+    """The processes that own the rows.
 
-    group: Any
+    Attributes:
+        rank, ranks: of this process, and how many there are.
+    """
 
-    @property
-    def rank(self) -> int:
-        """Of this process."""
-        return dist.get_rank(self.group)
-
-    @property
-    def ranks(self) -> int:
-        """How many processes there are."""
-        return dist.get_world_size(self.group)
+    def __init__(self, group: Any):
+        """group: of torch.distributed, whose processes exchange tensors on their devices."""
+        self._group, self._options = group, dist.AllToAllOptions()
+        self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
 
     def exchange(self, out: torch.Tensor, given: torch.Tensor, out_counts: List[int], counts: List[int]) -> None:
-        """given (n, dim): so many rows for each rank, one rank's behind the other's; out: those that come from them."""
-        dist.all_to_all_single(out, given, out_counts, counts, self.group)
+        """given (n, dim): so many rows for each rank, one rank's behind the other's; out: those that come from them.
+        As all_to_all_single, whose checks take longer than a launch."""
+        self._group.alltoall_base(out, given, out_counts, counts, self._options).wait()
 
 
 def reach_each_other(device: object, group: Any) -> bool:
@@ -167,11 +165,13 @@ class OwnerExecutor(Executor):
         step = self._running
         values, step.ticket = self._part.look_up(step.owned)
         step.arrays = self._arrays(step)
-        distinct = step.lookup.distinct
-        rows = torch.empty(distinct + 1, self.table.dim, dtype=torch.float32, device=self.torch_device)
-        rows[distinct].zero_()  # of ids that stand for no row
-        self._owners.exchange(rows[:distinct], values, step.sent, step.asked)
-        return rows.index_select(0, step.arrays[0])
+        inverse, _, order = step.arrays
+        distinct, all_have_rows = step.lookup.distinct, len(order) == len(inverse)
+        rows = torch.empty(distinct, self.table.dim, dtype=torch.float32, device=self.torch_device)
+        self._owners.exchange(rows, values, step.sent, step.asked)
+        if not all_have_rows:
+            rows = torch.cat([rows, rows.new_zeros(1, self.table.dim)])
+        return rows.index_select(0, inverse)
 
     def _arrays(self, step: _Step) -> List[torch.Tensor]:
         """inverse, offset and order of its lookup, on the device."""

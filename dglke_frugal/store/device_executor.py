@@ -163,6 +163,12 @@ class DeviceExecutor(RankExecutor):
     def packing_memory(self, count):
         return self._packing.array_for(count)
 
+    def announce(self, request):
+        if self._several:
+            return super().announce(request)
+        self._rows.announce_lookup(self._announced, request.lookup)
+        self._announced += 1
+
     def begin(self, request):
         turn = self._turns[self._begun % STEPS_ON_DEVICE]
         super().begin(request)
