@@ -175,7 +175,7 @@ class Embedding(nn.Module):
         if cache.flush == AUTO:
             cache = replace(cache, flush="direct" if reach_each_other(settings.get("device", "cpu"), group) else "p2f")
         if cache.flush == "direct":
-            settings["owners"] = Owners(dist.new_group(dist.get_process_group_ranks(group or dist.group.WORLD)))
+            settings["owners"] = Owners.of(group)
         if rank == 0:
             try:
                 table = cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)

@@ -38,6 +38,13 @@ class Owners:
         self._group, self._options = group, dist.AllToAllOptions()
         self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
 
+    @classmethod
+    def of(cls, group: Optional[Any]) -> "Owners":
+        """The processes of a group, which all make this call, in a group of their own: what a table exchanges may come
+        between any two collectives of the layers."""
+        members = dist.get_process_group_ranks(group or dist.group.WORLD)
+        return cls(dist.new_group(members, backend=dist.get_backend(group), use_local_synchronization=True))
+
     def exchange(self, out: torch.Tensor, given: torch.Tensor, out_counts: List[int], counts: List[int]) -> None:
         """given (n, dim): so many rows for each rank, one rank's behind the other's; out: those that come from them.
         As all_to_all_single, whose checks take longer than a launch."""
@@ -74,7 +81,8 @@ class OwnerTable(Table):
         config, owners = self._config, self._owners
         self._max_rows = min(self.rows.rows, config.max_rows)
         hot = None if config.hot_ids is None else np.asarray(config.hot_ids, np.int64)
-        own = replace(config, ranks=1, max_rows=self._max_rows,
+        # The part makes room as it is needed: for all ranks' rows of an owner there is no bound that is near them.
+        own = replace(config, ranks=1, max_rows=None,
                       hot_ids=None if hot is None else hot[hot % owners.ranks == owners.rank])
         part = Table(self.rows.rows, self.rows.dim, _TheRule(self.rule), own, self._device, table=self.rows,
                      device_at_work=self._device_to_work())

@@ -110,8 +110,11 @@ void share_in_background(std::int64_t tasks, const std::function<void(std::int64
   const auto shared = std::make_shared<Shared>();  // who comes late finds nothing left, when this call has returned
   shared->task = task;
   shared->tasks = tasks;
-  const auto helpers = std::min(background().to_be_had(), static_cast<std::size_t>(tasks - 1));
-  for (std::size_t i = 0; i < helpers; ++i) background().run([shared] { shared->work(); });
+  try {
+    const auto helpers = std::min(background().to_be_had(), static_cast<std::size_t>(tasks - 1));
+    for (std::size_t i = 0; i < helpers; ++i) background().run([shared] { shared->work(); });
+  } catch (const ThreadShortage&) {  // this one does it alone
+  }
   shared->work();
   for (std::int64_t done; (done = shared->done.load(std::memory_order_acquire)) != tasks;)
     wait_while_equal(shared->done, done);
