@@ -62,7 +62,8 @@ nb::tuple take(OwnerLists& lists) {
   const auto half = counts.begin() + std::ssize(counts) / 2;
   const std::size_t shape[] = {rows->size()};
   std::int64_t* const data = rows->data();
-  const nb::capsule owner(rows.release(), [](void* of) noexcept { delete static_cast<std::vector<std::int64_t>*>(of); });
+  const nb::capsule owner(rows.release(),
+                          [](void* of) noexcept { delete static_cast<std::vector<std::int64_t>*>(of); });
   return nb::make_tuple(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(data, 1, shape, owner),
                         std::vector<std::int64_t>(counts.begin(), half), std::vector<std::int64_t>(half, counts.end()));
 }
@@ -85,15 +86,16 @@ void bind(nb::module_& module) {
       .def_static("bytes_needed", &OwnerLists::bytes_needed, "ranks"_a, "steps"_a, "max_rows"_a)
       .def(
           "post",
-          [](OwnerLists& self, const nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& rows) {
+          [](OwnerLists& self,
+             const nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& rows) {
             const nb::gil_scoped_release release;
             self.post({rows.data(), rows.size()});
           },
           "rows"_a, "This rank's next step uses rows (n,) int64, those of owner 0 first.")
       .def_prop_ro("ready", &OwnerLists::ready, "Whether take would not wait.")
       .def("take", &take,
-           "(rows (n,) int64 of the next step that this rank owns, those of rank 0 first; how many each rank has there; "
-           "how many of this rank's rows each owner has).")
+           "(rows (n,) int64 of the next step that this rank owns, those of rank 0 first; how many each rank has "
+           "there; how many of this rank's rows each owner has).")
       .def("begin", &OwnerLists::begin, "This rank runs its next step.")
       .def("meet", &OwnerLists::meet, Release(), "Between two steps: waits until all ranks have come here.")
       .def("fail", &OwnerLists::fail, "sentence"_a, "End all waiting, with the first sentence that any rank gives.");

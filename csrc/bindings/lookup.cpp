@@ -146,7 +146,8 @@ void bind(nb::module_& module) {
       .def("__len__", &Lookup::count)
       .def_prop_ro(
           "rows", [](nb::handle self) { return view(nb::cast<Lookup&>(self).rows(), self); },
-          "(U,) int64: the rows, distinct, ascending; of several owners those of owner 0 first, which has row % owners == 0.")
+          "(U,) int64: the rows, distinct, ascending; of several owners those of owner 0 first, which are divisible by "
+          "owners.")
       .def_prop_ro(
           "inverse", [](nb::handle self) { return view(nb::cast<Lookup&>(self).inverse(), self); },
           "(n,) int32: ids[i] == rows[inverse[i]], U where there is no row.")

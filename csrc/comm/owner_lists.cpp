@@ -97,8 +97,8 @@ void OwnerLists::wait(Ready ready) {
 
 void OwnerLists::post(std::span<const std::int64_t> rows) {
   if (std::cmp_greater(rows.size(), max_rows_))
-    throw std::invalid_argument("a step of " + std::to_string(rows.size()) + " rows was posted, but there is room for " +
-                                std::to_string(max_rows_));
+    throw std::invalid_argument("a step of " + std::to_string(rows.size()) +
+                                " rows was posted, but there is room for " + std::to_string(max_rows_));
   check();
   wait([&](int other) { return read(word(other).taken) + static_cast<std::uint64_t>(steps_) >
                                static_cast<std::uint64_t>(posted_); });

@@ -531,8 +531,8 @@ void Planner::evict(const Admitted& admitted) {
   if (shape_.in_step_sync()) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
 }
 
-// Behind the step's rows, for executors that take a plan as a whole: as far as the cell's last step had rows, since what
-// follows is padding still.
+// Behind the step's rows, for executors that take a plan as a whole: as far as the cell's last step had rows, since
+// what follows is padding still.
 void Planner::pad(Part& mine, std::int64_t* rows, std::int32_t scratch) {
   std::int64_t& end = mine.padded[static_cast<std::size_t>(step_ % shape_.window)];
   std::fill(rows + mine.count, std::max(rows + mine.count, rows + end), 0);

@@ -41,8 +41,8 @@ class CacheConfig:
         if self.policy == "static" and self.hot_ids is None:
             raise ValueError("cache_policy='static' needs hot_ids, the ids that are used most; take 'lfu' without them")
         if self.ranks > 1 and (self.max_rows is None or self.flush == "none"):
-            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other than "
-                             "'none'")
+            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other "
+                             "than 'none'")
         for name in ("lookahead", "flush_threads", "ranks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")

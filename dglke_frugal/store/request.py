@@ -37,8 +37,8 @@ class Request:
         return self._given is not None and given is self._given[0] and given._version == self._given[1]
 
     def sort_ahead(self, memory: Optional[np.ndarray] = None) -> None:
-        """Have the ids sorted out in the background, in memory (Lookup.most_packed_bytes,) uint8 if it is given: as long
-        as the lookup is used, it holds this array."""
+        """Have the ids sorted out in the background, in memory (Lookup.most_packed_bytes,) uint8 if it is given: as
+        long as the lookup is used, it holds this array."""
         self.packed_in = memory
         self._sorting = _native.SortedAhead(self.ids, self._rows, memory, self._owners)
 
