@@ -150,7 +150,8 @@ class Table:
         needed, free = rows * (of_row + self._beside), available_memory.free_host_bytes()
         needed += int(rows * cached) * of_row + BESIDES_BYTES
         if free is not None and needed > free:
-            raise InputError(f"a table of {rows:,} rows of {dim + self.rule.state_floats(dim):,} numbers (embedding and optimizer state) needs "
+            numbers = dim + self.rule.state_floats(dim)
+            raise InputError(f"a table of {rows:,} rows of {numbers:,} numbers (embedding and optimizer state) needs "
                              f"{needed / 1e9:,.2f} GB of host memory, but this process can have {free / 1e9:,.2f} GB; "
                              "use fewer rows, a smaller embedding_dim or a machine with more memory")
 
@@ -254,7 +255,11 @@ class Table:
     def discard_prefetched(self) -> None:
         """Forget the lookups to come."""
         self._close_step()
-        while self._announced:  # the executor waits for them: they run, and nothing changes
+        # The executor waits for those that are announced: they run, and nothing changes. Of several ranks each runs all,
+        # since how many of them are announced yet is a matter of time.
+        while self._announced or (self._config.ranks > 1 and self._pending):
+            if not self._announced:
+                self._announce(self._pending[0])
             self._announced -= 1
             self._executor.begin(self._pending.popleft())
             self._skip()

@@ -29,8 +29,9 @@ class Model(torch.nn.Module):
         return self.layer((given if self.table is None else self.table(given)).flatten(1)).squeeze(1)
 
 
-def train(settings, holds_table, ahead, device=None):
-    """ahead: lookups that are prefetched, of all processes or of each. device: a kind of device instead of the CPU."""
+def train(settings, holds_table, ahead, device=None, stops=STEPS):
+    """ahead: lookups that are prefetched, of all processes or of each. device: a kind of device instead of the CPU.
+    stops: the step at which the loop over batches is left, and begun anew behind it."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     ahead = ahead[rank] if isinstance(ahead, list) else ahead
     optimizer = optim.Adam(0.05, clip=1.0)
@@ -42,12 +43,16 @@ def train(settings, holds_table, ahead, device=None):
     dense = torch.optim.SGD(model.module.layer.parameters(), 0.1)
     random = torch.Generator().manual_seed(7)
     batches = [torch.randint(ROWS, (8, 3), generator=random) for _ in range(STEPS * ranks)][rank::ranks]
-    for ids in Lookahead(batches, lambda ids: {table: ids}, ahead) if ahead else batches:
-        score = model(ids if holds_table else table(ids))
-        dense.zero_grad()
-        (torch.nn.functional.softplus(score).mean() / ranks).backward()
-        dense.step()
-        schedule.step()
+    for first, last in ((0, stops), (stops, STEPS)):
+        to_come = batches[first:]
+        for number, ids in enumerate(Lookahead(to_come, lambda ids: {table: ids}, ahead) if ahead else to_come, first):
+            if number == last:
+                break
+            score = model(ids if holds_table else table(ids))
+            dense.zero_grad()
+            (torch.nn.functional.softplus(score).mean() / ranks).backward()
+            dense.step()
+            schedule.step()
     digest = hashlib.sha256()
     for values in (table.weight, table.state_dict()["optimizer_state"], *model.module.layer.parameters()):
         digest.update(values.detach().contiguous().numpy().tobytes())

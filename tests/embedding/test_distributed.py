@@ -47,6 +47,13 @@ def test_owners_of_rows_train_the_table_of_any_other_ranks():
         assert len({digest for of_rank in found for digest in of_rank}) == 1, found
 
 
+def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes():
+    """Adam moves the rows of a lookup that is forgotten, whose gradient is zero, so it must be known which those are."""
+    runs = [({"cache_ratio": 0.2}, False, 3, None, 5), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued", 5)]
+    found = results(2, "train", json.dumps(runs))
+    assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on):
     found = results(2, "state of one", json.dumps(goes_on))
