@@ -20,7 +20,7 @@ lookups to come are announced), `lookup`, `dense`, `update`, and `wait` for the 
 model alone is the most that any table could reach.
 
 `workers`: the same model with one table for several processes, a GPU each, or on the CPU two. dlrm_gpus_over_one is how
-many times the samples of one GPU they take, by p2f and by sync.
+many times the samples of one GPU they take: where GPUs reach each other by owners of the rows ("direct"), else by p2f.
 
 `keys`: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss compared with the full
 table's.
@@ -41,7 +41,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 import dlrm as example  # noqa: E402
@@ -63,10 +62,11 @@ PUBLISHED = {  # by others, on their machines; numbers that nobody has run here
         {"NVIDIA embedding cache": 432e6, "TorchRec": 186e6}}
 
 
-def batches(count: int, size: int, scale: float):
-    """(values (B, 26), dense (B, 13), label (B,)) as tensors on the CPU."""
-    return [(torch.from_numpy(values), dense, label)
-            for values, dense, label in example.made_up(count * size, size, seed=1, scale=scale)]
+def batches(count: int, size: int, scale: float, device: str = "cpu"):
+    """(values (B, 26), dense (B, 13), label (B,)) as tensors on the CPU; for a GPU the latter in pinned memory."""
+    found = [(torch.from_numpy(values), dense, label)
+             for values, dense, label in example.made_up(count * size, size, seed=1, scale=scale)]
+    return found if device == "cpu" else [(ids, dense.pin_memory(), label.pin_memory()) for ids, dense, label in found]
 
 
 def power_law(count: int, rows: int, seed: int) -> torch.Tensor:
@@ -379,8 +379,7 @@ def on_gpu(scale: float, sizes, steps: int, warm: int, device: str = "cuda") -> 
             "torch_gpu_by_copies": lambda: TorchEmbedding(torch.empty(rows, DIM).uniform_(-0.01, 0.01), device),
             "model_alone_cuda": lambda: NoEmbedding(device)}
     result = {"rows_gpu": rows}
-    data = {size: [(ids, dense.pin_memory(), label.pin_memory()) if device != "cpu" else (ids, dense, label)
-                   for ids, dense, label in batches(steps + warm, size, scale)] for size in sizes}
+    data = {size: batches(steps + warm, size, scale, device) for size in sizes}
     for name, make in ways.items():
         embedding = make()
         for size in sizes:
@@ -413,10 +412,10 @@ def worker(scale: float, size: int, steps: int, warm: int, flush: str, device: s
     cache = CacheConfig(cache_ratio=CACHED, hot_ids=hottest(scale, CACHED), flush=flush)
     embedding = Embedding.distributed(rows_of(scale), DIM, optim.SGD(RATE), max_rows=size * 26, cache=cache,
                                       device=device, init=Uniform(-0.01, 0.01))
-    model = DistributedDataParallel(model_on(device))
+    model = model_on(device)
     step = DenseStep(lambda rows, dense, label: example.loss_of(model(rows, dense), label) / ranks,
-                     torch.optim.SGD(model.parameters(), RATE), graphs=False)
-    data = batches((steps + warm) * ranks, size, scale)[rank::ranks]
+                     torch.optim.SGD(model.parameters(), RATE), group=dist.group.WORLD)
+    data = batches((steps + warm) * ranks, size, scale, device)[rank::ranks]
     phases = Phases()
     phases.run(embedding, step, data, device, warm)
     embedding.close()
@@ -428,9 +427,10 @@ def workers(scale: float, sizes, steps: int, warm: int, device: str, one: dict) 
     """Several processes on one table. one: seconds of a step of one process, by size."""
     result = {}
     counts = [2] if device == "cpu" else [count for count in (2, 4, 8) if count <= torch.cuda.device_count()]
+    flushes = ("p2f", "sync") if device == "cpu" else ("direct", "p2f", "sync")
     for count in counts:
         for size in sizes:
-            for flush in ("p2f", "sync"):
+            for flush in flushes:
                 with tempfile.TemporaryDirectory() as folder:
                     file = Path(folder) / "seconds"
                     subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
@@ -441,8 +441,12 @@ def workers(scale: float, sizes, steps: int, warm: int, device: str, one: dict) 
                 result[f"workers_{count}_{flush}_seconds_{size}"] = seconds
                 print(f"{count} workers, {flush}, {size}: {1e3 * seconds:.2f} ms", flush=True)
             if size in one:
-                ratio = count * one[size] / result[f"workers_{count}_p2f_seconds_{size}"]
-                result[f"dlrm_gpus_over_one_{count}_{size}"] = ratio
+                for flush in flushes:
+                    ratio = count * one[size] / result[f"workers_{count}_{flush}_seconds_{size}"]
+                    result[f"dlrm_gpus_over_one_{count}_{size}_{flush}"] = ratio
+        if one:
+            result[f"dlrm_gpus_over_one_{count}"] = min(result[f"dlrm_gpus_over_one_{count}_{size}_{flushes[0]}"]
+                                                        for size in sizes if size in one)
     return result
 
 

@@ -14,6 +14,7 @@
 #include "cache/static_hot_set.h"
 #include "engine/segment.h"
 #include "sampler/batch.h"
+#include "store/lookup.h"
 
 namespace frugal::bindings::engine {
 namespace {
@@ -301,6 +302,13 @@ void bind(nb::module_& module) {
             self.register_step(step, batch->entities, {}, batch);
           },
           "step"_a, "batch"_a, "Those of a batch, by a rank that sends no gradients: the planner copies them.")
+      .def(
+          "register_lookup",
+          [](EngineClient& self, std::int64_t step, const std::shared_ptr<Lookup>& lookup) {
+            nb::gil_scoped_release release;
+            self.register_step(step, lookup->rows(), {}, lookup);
+          },
+          "step"_a, "lookup"_a, "Those of a lookup, likewise.")
       .def("count_from", &EngineClient::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
       .def("plan", &plan_arrays, "step"_a,

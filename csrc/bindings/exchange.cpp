@@ -2,10 +2,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+#include <vector>
+
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
 #include "comm/cuda/gather_arrays.h"
 #include "comm/gather_arrays.h"
+#include "comm/owner_lists.h"
 
 namespace frugal::bindings::exchange {
 namespace {
@@ -47,9 +51,54 @@ void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintp
   cuda::take_arrays(exchange.device(), gathered, stream);
 }
 
+// (rows (n,) int64, how many each rank has of them, how many of this rank's rows each owner has).
+nb::tuple take(OwnerLists& lists) {
+  auto rows = std::make_unique<std::vector<std::int64_t>>();
+  std::vector<std::int64_t> counts;
+  {
+    const nb::gil_scoped_release release;
+    lists.take(*rows, counts);
+  }
+  const auto half = counts.begin() + std::ssize(counts) / 2;
+  const std::size_t shape[] = {rows->size()};
+  std::int64_t* const data = rows->data();
+  const nb::capsule owner(rows.release(),
+                          [](void* of) noexcept { delete static_cast<std::vector<std::int64_t>*>(of); });
+  return nb::make_tuple(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(data, 1, shape, owner),
+                        std::vector<std::int64_t>(counts.begin(), half), std::vector<std::int64_t>(half, counts.end()));
+}
+
 }  // namespace
 
 void bind(nb::module_& module) {
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<OwnerLists>(module, "OwnerLists",
+                         "Which rows the steps of several ranks use, handed to the rows' owners. See "
+                         "csrc/comm/owner_lists.h. RuntimeError once a rank has failed or gone.")
+      .def(
+          "__init__",
+          [](OwnerLists* self, const Segment& segment, int rank, int ranks, std::int64_t steps, std::int64_t max_rows) {
+            new (self) OwnerLists(reinterpret_cast<std::byte*>(segment.data()), segment.nbytes(), rank, ranks, steps,
+                                  max_rows);
+          },
+          "segment"_a, "rank"_a, "ranks"_a, "steps"_a, "max_rows"_a, nb::keep_alive<1, 2>(),
+          "segment: (bytes_needed,) uint8, shared by all ranks, zero at first. steps: that a rank may be ahead.")
+      .def_static("bytes_needed", &OwnerLists::bytes_needed, "ranks"_a, "steps"_a, "max_rows"_a)
+      .def(
+          "post",
+          [](OwnerLists& self,
+             const nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& rows) {
+            const nb::gil_scoped_release release;
+            self.post({rows.data(), rows.size()});
+          },
+          "rows"_a, "This rank's next step uses rows (n,) int64, those of owner 0 first.")
+      .def_prop_ro("ready", &OwnerLists::ready, "Whether take would not wait.")
+      .def("take", &take,
+           "(rows (n,) int64 of the next step that this rank owns, those of rank 0 first; how many each rank has "
+           "there; how many of this rank's rows each owner has).")
+      .def("begin", &OwnerLists::begin, "This rank runs its next step.")
+      .def("meet", &OwnerLists::meet, Release(), "Between two steps: waits until all ranks have come here.")
+      .def("fail", &OwnerLists::fail, "sentence"_a, "End all waiting, with the first sentence that any rank gives.");
   module.attr("MOST_DEVICE_RANKS") = kMostRanks;
   module.attr("MOST_HOST_RANKS") = kMostHostRanks;
   module.def("reach_each_other", &cuda::reach_each_other, "device"_a, "other"_a,

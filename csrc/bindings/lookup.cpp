@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -39,12 +40,11 @@ std::byte* packing_memory(const Bytes& memory, std::int64_t count) {
 
 class SortedAhead {
  public:
-  // The ids must stay as they are, and the memory be there, until the result has been taken.
-  SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory)
-      : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows,
+  // The ids must stay as they are until the result has been taken, and the memory as long as that is used.
+  SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory, int owners)
+      : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows, owners,
                                  packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
-          lookup_.emplace(keys, count, rows);
-          if (packed != nullptr) lookup_->pack(packed);
+          lookup_.emplace(keys, count, rows, LookupThreads::kBackground, packed, owners);
         })) {}
   ~SortedAhead() {
     if (done_.valid()) done_.wait();
@@ -68,7 +68,7 @@ class SortedAhead {
 
 // A read-only view that keeps the lookup alive.
 template <class T>
-auto view(const std::vector<T>& values, nb::handle owner) {
+auto view(std::span<const T> values, nb::handle owner) {
   const std::size_t shape[] = {values.size()};
   return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), 1, shape, owner));
 }
@@ -136,15 +136,18 @@ void bind(nb::module_& module) {
                      "The ids of a lookup, sorted out. ids (n,) int64 in [0, rows), or NO_ROW for none; IndexError.")
       .def(
           "__init__",
-          [](Lookup* self, const Ids& ids, std::int64_t rows) {
+          [](Lookup* self, const Ids& ids, std::int64_t rows, int owners) {
+            require(owners >= 1, "rows have at least one owner");
             const nb::gil_scoped_release release;
-            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, true);
+            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, LookupThreads::kCallers, nullptr,
+                              owners);
           },
-          "ids"_a, "rows"_a)
+          "ids"_a, "rows"_a, "owners"_a = 1)
       .def("__len__", &Lookup::count)
       .def_prop_ro(
           "rows", [](nb::handle self) { return view(nb::cast<Lookup&>(self).rows(), self); },
-          "(U,) int64: the rows, ascending and distinct.")
+          "(U,) int64: the rows, distinct, ascending; of several owners those of owner 0 first, which are divisible by "
+          "owners.")
       .def_prop_ro(
           "inverse", [](nb::handle self) { return view(nb::cast<Lookup&>(self).inverse(), self); },
           "(n,) int32: ids[i] == rows[inverse[i]], U where there is no row.")
@@ -164,18 +167,18 @@ void bind(nb::module_& module) {
             const nb::gil_scoped_release release;
             self.pack(out);
           },
-          "memory"_a, "Write these arrays to memory (most_packed_bytes,) uint8.")
+          "memory"_a, "Copy these arrays to memory (most_packed_bytes,) uint8.")
       .def_static("most_packed_bytes", &Lookup::most_packed_bytes, "count"_a,
                   "Bytes that the packed lookup of so many ids takes at most.");
 
   nb::class_<SortedAhead>(
       module, "SortedAhead",
       "A lookup that a thread in the background sorts out; one of Python would wait for the interpreter.")
-      .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&>(), "ids"_a, "rows"_a,
-           "memory"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
-           "memory: for the packed lookup, too.")
+      .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&, int>(), "ids"_a, "rows"_a,
+           "memory"_a.none() = nb::none(), "owners"_a = 1, nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
+           "memory: where the packed lookup is to lie.")
       .def_prop_ro("ready", &SortedAhead::ready, "Whether take would not wait.")
-      .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(),
+      .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(), nb::keep_alive<0, 1>(),
            "The Lookup, once. IndexError for an id outside the table.");
 
   module.def(
@@ -208,19 +211,32 @@ void bind(nb::module_& module) {
       },
       "keys"_a, "out"_a, "mean"_a, "deviation"_a, "seed"_a, "The same for HostTable.init_normal.");
   module.def(
-      "check_ids",
-      [](const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& ids, std::int64_t padding) {
+      "copy_ids",
+      [](const Ids& ids, const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& to,
+         std::int64_t padding) {
+        require(to.size() == ids.size(), "ids are copied to an array of their length");
         const nb::gil_scoped_release release;
-        std::int64_t* const id = ids.data();
-        for (std::size_t i = 0; i < ids.size(); ++i) {
-          if (id[i] < 0)
-            throw std::out_of_range("id " + std::to_string(id[i]) + " at position " + std::to_string(i) +
+        constexpr std::int64_t kTogether = 1 << 16;
+        const std::int64_t count = count_of(ids), tasks = (count + kTogether - 1) / kTogether;
+        const std::int64_t* const from = ids.data();
+        std::int64_t* const out = to.data();
+        std::atomic<bool> wrong{false};
+        share_in_background(tasks, [&](std::int64_t task) {
+          std::int64_t signs = 0;  // without a branch for each
+          for (std::int64_t i = task * kTogether; i < std::min(count, (task + 1) * kTogether); ++i) {
+            signs |= from[i];
+            out[i] = from[i] == padding ? kNoRow : from[i];
+          }
+          if (signs < 0) wrong.store(true, std::memory_order_relaxed);
+        });
+        for (std::int64_t i = 0; wrong.load(std::memory_order_relaxed) && i < count; ++i)
+          if (from[i] < 0)
+            throw std::out_of_range("id " + std::to_string(from[i]) + " at position " + std::to_string(i) +
                                     " is negative");
-          if (id[i] == padding) id[i] = kNoRow;
-        }
       },
-      "ids"_a, "padding"_a,
-      "Sets those of ids (n,) int64 that are `padding`, NO_ROW for none, to NO_ROW. IndexError for one below 0.");
+      "ids"_a, "to"_a, "padding"_a,
+      "to (n,) int64 = ids (n,) int64, but NO_ROW for those that are `padding`, NO_ROW for none. IndexError for one "
+      "below 0.");
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {

@@ -18,10 +18,13 @@ constexpr std::size_t kPrefetch = 24;
 
 constexpr std::int64_t kNoRow = -1;
 constexpr std::int64_t kGrain = 512;  // rows of a range that one thread looks up
-constexpr int kMostThreads = 4;        // by default
+constexpr int kMostThreads = 4, kThreadsOfManyRows = 16;  // by default
+constexpr std::int64_t kManyRows = 1 << 17;               // of a step, that keep so many threads busy
 
 int planner_threads(const EngineConfig& config) {
-  return config.planner_threads > 0 ? config.planner_threads : std::clamp(usable_cores() / 4, 1, kMostThreads);
+  if (config.planner_threads > 0) return config.planner_threads;
+  return std::clamp(usable_cores() / 4, 1,
+                    config.max_rows_per_step < kManyRows ? kMostThreads : kThreadsOfManyRows);
 }
 
 std::int64_t cache_slots(Segment& segment) {
@@ -56,6 +59,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
     Part& mine = part(r);
     mine.cache = caching_ ? config.caches[static_cast<std::size_t>(r)].get() : nullptr;
     mine.first_place = static_cast<std::int32_t>(slots);
+    mine.padded.assign(static_cast<std::size_t>(shape_.window), shape_.max_rows);
     slots += segment_->rank(r).cache_slots;
   }
   slots_.resize(static_cast<std::size_t>(slots));
@@ -527,24 +531,28 @@ void Planner::evict(const Admitted& admitted) {
   if (shape_.in_step_sync()) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
 }
 
-// Behind the step's rows, for executors that take a plan as a whole.
-void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
-  const auto most = shape_.max_rows;
-  std::fill(rows + mine.count, rows + most, 0);
-  std::fill(mine.source + mine.count, mine.source + most, scratch);
-  std::fill(mine.leave + mine.count, mine.leave + most, RowDestination::kCache);
-  std::fill(mine.target + mine.count, mine.target + most, scratch);
+// Behind the step's rows, for executors that take a plan as a whole: as far as the cell's last step had rows, since
+// what follows is padding still.
+void Planner::pad(Part& mine, std::int64_t* rows, std::int32_t scratch) {
+  std::int64_t& end = mine.padded[static_cast<std::size_t>(step_ % shape_.window)];
+  std::fill(rows + mine.count, std::max(rows + mine.count, rows + end), 0);
+  std::fill(mine.source + mine.count, std::max(mine.source + mine.count, mine.source + end), scratch);
+  std::fill(mine.leave + mine.count, std::max(mine.leave + mine.count, mine.leave + end), RowDestination::kCache);
+  std::fill(mine.target + mine.count, std::max(mine.target + mine.count, mine.target + end), scratch);
+  end = mine.count;
 }
 
 // Hands the step to the ranks and the flush workers.
 void Planner::finish() {
   Segment* const segment = segment_.get();  // for the threads, while this one waits for them
-  in_tasks(shape_.plans, [segment, step = step_](std::int64_t r) {
-    const int rank = static_cast<int>(r);
-    segment->counts(rank, step) = StepCounts::of(segment->plan(rank, step), segment->rank(rank).cache_slots);
+  in_ranges([segment, step = step_](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
+    mine.located[range].counts =
+        StepCounts::of(segment->plan(rank, step), segment->rank(rank).cache_slots, begin, end);
   });
   for (int r = 0; r < shape_.plans; ++r) {
     Part& mine = part(r);
+    StepCounts& counts = segment_->counts(r, step_) = {};
+    for (const LocatedRows& located : mine.located) counts += located.counts;
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;
     Block& block = segment_->block(r, step_);

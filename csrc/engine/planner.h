@@ -86,6 +86,7 @@ class Planner {
     std::int64_t count;
     std::vector<std::int32_t> counts;         // of uses, by index, if a policy wants to know
     std::vector<LocatedRows> located;         // of ranges of the list, in their order
+    std::vector<std::int64_t> padded;         // of each cell: where the padding behind its last step's rows begins
     std::vector<std::int64_t> shared;         // indices of rows that others have, too
     std::size_t head;                         // of their merge: the next one to visit
     std::int32_t* source;                     // the plan
@@ -139,7 +140,7 @@ class Planner {
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void stage_gradients(std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
-  void pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
+  void pad(Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
   std::int64_t record_due(std::int64_t due) const FRUGAL_REQUIRES(thread_);
   bool is_cached(std::int32_t place) const FRUGAL_REQUIRES(thread_) {

@@ -12,6 +12,7 @@
 #include "engine/recent_changes.h"
 #include "engine/row_cells.h"
 #include "engine/row_sharing.h"
+#include "engine/step_counts.h"
 #include "engine/write_back_buffer.h"
 
 namespace frugal {
@@ -20,6 +21,7 @@ namespace frugal {
 struct LocatedRows {
   std::vector<std::int64_t> found, missed;  // rows that are in a cache, and the others
   std::vector<std::int64_t> shared;         // of several ranks: rows that others have, too, which are not in those
+  StepCounts counts = {};                   // when all is planned
 };
 
 // Threads may look up ranges of one list at once, whose rows are distinct.

@@ -24,11 +24,12 @@ inline bool is_hit(const StepPlan& plan, std::size_t i, std::int32_t cache_slots
 struct StepCounts {
   std::int64_t hits, buffered, kept, staying, gradients, evicted;
 
-  static StepCounts of(const StepPlan& plan, std::int64_t cache_slots) {
+  // Of rows [begin, end).
+  static StepCounts of(const StepPlan& plan, std::int64_t cache_slots, std::int64_t begin, std::int64_t end) {
     // In 32 bits, of which compilers make the fastest code.
-    const auto count = [&plan](auto wanted) {
+    const auto count = [first = static_cast<std::size_t>(begin), last = static_cast<std::size_t>(end)](auto wanted) {
       std::uint32_t found = 0;
-      for (std::size_t i = 0; i < plan.rows.size(); ++i) found += wanted(i);
+      for (std::size_t i = first; i < last; ++i) found += wanted(i);
       return static_cast<std::int64_t>(found);
     };
     const auto slots = static_cast<std::int32_t>(cache_slots);
@@ -38,6 +39,12 @@ struct StepCounts {
             count([&](std::size_t i) { return stays_in_buffer(plan, i, cache_slots); }),
             count([&](std::size_t i) { return plan.leave[i] == RowDestination::kGradient; }),
             plan.evicted.empty() ? 0 : count([&](std::size_t i) { return plan.evicted[i] >= 0; })};
+  }
+
+  StepCounts& operator+=(const StepCounts& other) {
+    hits += other.hits, buffered += other.buffered, kept += other.kept, staying += other.staying;
+    gradients += other.gradients, evicted += other.evicted;
+    return *this;
   }
 };
 

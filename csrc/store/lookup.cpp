@@ -11,162 +11,181 @@
 #include <string>
 #include <utility>
 
+#include "base/huge_pages.h"
+#include "base/parallel/background.h"
 #include "base/parallel/callers_threads.h"
 
 namespace frugal {
 namespace {
 
 constexpr std::size_t kAlignment = 16;    // of arrays in a packed lookup
-constexpr int kTopBits = 9;               // of a row: buckets whose ends the first cache holds while they are filled
-constexpr int kDigitBits = 9;             // of a pass within a bucket, which the cache holds as a whole
-constexpr std::size_t kFewEntries = 256;  // below this passes over all counters cost more than comparing
-constexpr std::int64_t kIdsOfTask = 1 << 16;  // fewer are one bucket, which the second cache holds
+constexpr int kDigitBits = 9;             // of a pass, whose ends the first cache holds while they are filled
+constexpr std::int64_t kFewIds = 256;     // below this passes over all counters cost more than comparing
+constexpr std::int64_t kIdsOfTask = 1 << 16;
 
 // A row and its position in the ids, so that no two entries are equal and ascending order is stable.
 using Entry = std::uint64_t;
 
-// Sorts count entries by their bits [low, low + bits), stably; `other` has as much room.
-void sort_by_bits(Entry* entries, Entry* other, std::size_t count, int low, int bits) {
-  if (count < kFewEntries) return std::sort(entries, entries + count);
-  const int passes = (bits + kDigitBits - 1) / kDigitBits;
-  if (passes == 0) return;
-  const int digit = (bits + passes - 1) / passes;
-  const Entry mask = (Entry{1} << digit) - 1;
-  Entry* from = entries;
-  Entry* to = other;
-  for (int pass = 0; pass < passes; ++pass, std::swap(from, to)) {
-    const int shift = low + pass * digit;
-    std::array<std::uint32_t, std::size_t{1} << kDigitBits> first{};
-    for (std::size_t i = 0; i < count; ++i) ++first[from[i] >> shift & mask];
-    std::uint32_t sum = 0;
-    for (Entry value = 0; value <= mask; ++value) sum += std::exchange(first[value], sum);
-    for (std::size_t i = 0; i < count; ++i) to[first[from[i] >> shift & mask]++] = from[i];
-  }
-  if (from != entries) std::copy_n(from, count, entries);
-}
-
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The order of rows: by owner, and then ascending.
+class OwnerOrder {
+ public:
+  OwnerOrder(std::int64_t rows, int owners)
+      : rows_(rows), owners_(owners), share_((rows + owners - 1) / owners), small_(rows <= kMostSmall) {}
+
+  std::int64_t numbers() const { return owners_ == 1 ? rows_ : owners_ * share_; }
+  std::uint64_t number_of(std::int64_t row) const {
+    if (owners_ == 1) return static_cast<std::uint64_t>(row);
+    const std::int64_t before = divided(row, owners_);
+    return static_cast<std::uint64_t>((row - before * owners_) * share_ + before);
+  }
+  std::int64_t row_of(std::uint64_t number) const {
+    if (owners_ == 1) return static_cast<std::int64_t>(number);
+    const std::int64_t owner = divided(static_cast<std::int64_t>(number), share_);
+    return (static_cast<std::int64_t>(number) - owner * share_) * owners_ + owner;
+  }
+
+ private:
+  static constexpr std::int64_t kMostSmall = std::int64_t{1} << 31;  // whose numbers a processor divides faster
+
+  std::int64_t divided(std::int64_t a, std::int64_t b) const {
+    return small_ ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
+  }
+
+  std::int64_t rows_, owners_, share_;
+  bool small_;
+};
 
 }  // namespace
 
-std::array<std::size_t, 5> Lookup::packed() const {
-  const std::size_t inverse = aligned(rows_.size() * sizeof(std::int64_t));
-  const std::size_t offset = inverse + aligned(inverse_.size() * sizeof(std::int32_t));
-  const std::size_t order = offset + aligned(offset_.size() * sizeof(std::int32_t));
-  return {0, inverse, offset, order, order + order_.size() * sizeof(std::int32_t)};
+std::array<std::size_t, 5> Lookup::packed_bytes(std::size_t rows, std::size_t count, std::size_t occurrences) {
+  const std::size_t inverse = aligned(rows * sizeof(std::int64_t));
+  const std::size_t offset = inverse + aligned(count * sizeof(std::int32_t));
+  const std::size_t order = offset + aligned((rows + 1) * sizeof(std::int32_t));
+  return {0, inverse, offset, order, order + occurrences * sizeof(std::int32_t)};
 }
 
 std::size_t Lookup::most_packed_bytes(std::int64_t count) {
   const auto ids = static_cast<std::size_t>(count);
-  return aligned(ids * sizeof(std::int64_t)) + aligned(ids * sizeof(std::int32_t)) +
-         aligned((ids + 1) * sizeof(std::int32_t)) + ids * sizeof(std::int32_t);
+  return packed_bytes(ids, ids, ids).back();
 }
 
-void Lookup::pack(std::byte* out) const {
-  const auto begin = packed();
-  const auto put = [&](std::size_t at, const auto& values) {
-    if (!values.empty()) std::memcpy(out + at, values.data(), values.size() * sizeof(values[0]));
-  };
-  put(begin[0], rows_);
-  put(begin[1], inverse_);
-  put(begin[2], offset_);
-  put(begin[3], order_);
-}
+void Lookup::pack(std::byte* out) const { std::memcpy(out, rows_.data(), packed().back()); }
 
-// Tasks share out the ids: each counts how many of its own are in each bucket of rows, by the top bits of the row, and
-// then puts them there. After that they share out the buckets, which are sorted one by one, and whose distinct rows are
-// counted and then written.
-Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, bool helpers) {
+// Entries are sorted digit by digit, from the lowest one on. Tasks share out the ids, and then the entries as they lie
+// after each pass: each counts how many of its own have which digit, and then puts them where those before leave off.
+// So rows that occur often keep all tasks busy, too. At last the tasks count distinct rows, and write them.
+Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads,
+               std::byte* memory, int owners) {
+  const OwnerOrder by_owner(rows, owners);
   const int position_bits = std::bit_width(static_cast<std::uint64_t>(count));
-  const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(rows - 1, 0)));
+  const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(by_owner.numbers() - 1, 1)));
   if (count >= std::numeric_limits<std::int32_t>::max() || position_bits + row_bits > 64)
     throw std::invalid_argument("a lookup of " + std::to_string(count) + " ids is too large; split the batch");
-  const auto run = [helpers](std::int64_t tasks, const std::function<void(std::int64_t)>& task) {
-    if (helpers) return run_tasks(tasks, task);
-    for (std::int64_t i = 0; i < tasks; ++i) task(i);
-  };
   const std::int64_t tasks = std::max<std::int64_t>(1, (count + kIdsOfTask - 1) / kIdsOfTask);
-  const int top_bits = count < kIdsOfTask ? 0 : std::min(row_bits, kTopBits);
-  const int low_bits = row_bits - top_bits;
-  const std::size_t buckets = std::size_t{1} << top_bits;
-  const auto begin_of = [&](std::int64_t task) { return count * task / tasks; };
+  const auto run = [&](const std::function<void(std::int64_t)>& task) {
+    if (threads == LookupThreads::kCallers) return run_tasks(tasks, task);
+    share_in_background(tasks, task);
+  };
+  const int passes = count < kFewIds ? 0 : (row_bits + kDigitBits - 1) / kDigitBits;
+  const int digit_bits = passes == 0 ? 0 : (row_bits + passes - 1) / passes;
+  const std::size_t digits = std::size_t{1} << digit_bits;
 
-  // places[task * buckets + b]: how many ids of the task are in bucket b, and then where the next one goes.
-  std::vector<std::uint32_t> places(static_cast<std::size_t>(tasks) * buckets);
-  std::vector<std::int64_t> wrong(static_cast<std::size_t>(tasks), count);  // the first id outside of the table
-  run(tasks, [&](std::int64_t task) {
-    std::uint32_t* const place = &places[static_cast<std::size_t>(task) * buckets];
-    for (std::int64_t i = begin_of(task); i < begin_of(task + 1); ++i) {
+  // places[task * digits + d]: how many entries of the task have digit d, and then where the next one goes.
+  std::vector<std::uint32_t> places(static_cast<std::size_t>(tasks) * digits);
+  std::uint32_t total = 0;
+  const auto places_of = [&](std::int64_t task) { return &places[static_cast<std::size_t>(task) * digits]; };
+  const auto end_counting = [&] {
+    total = 0;
+    for (std::size_t d = 0; d < digits; ++d)
+      for (std::size_t task = 0; task < static_cast<std::size_t>(tasks); ++task)
+        total += std::exchange(places[task * digits + d], total);
+  };
+  const auto begin_of = [&](std::int64_t of, std::int64_t task) { return static_cast<std::size_t>(of * task / tasks); };
+
+  std::vector<std::size_t> wrong(static_cast<std::size_t>(tasks), static_cast<std::size_t>(count));
+  run([&](std::int64_t task) {  // the first id outside of the table, and lowest digits
+    std::uint32_t* const place = places_of(task);
+    for (std::size_t i = begin_of(count, task); i < begin_of(count, task + 1); ++i) {
       if (ids[i] >= 0 && ids[i] < rows) {
-        ++place[static_cast<std::uint64_t>(ids[i]) >> low_bits];
+        ++place[by_owner.number_of(ids[i]) & (digits - 1)];
       } else if (ids[i] != kNoRow) {
         wrong[static_cast<std::size_t>(task)] = i;
         return;
       }
     }
   });
-  const std::int64_t first_wrong = *std::min_element(wrong.begin(), wrong.end());
-  if (first_wrong < count)
+  const std::size_t first_wrong = *std::min_element(wrong.begin(), wrong.end());
+  if (std::cmp_less(first_wrong, count))
     throw std::out_of_range("id " + std::to_string(ids[first_wrong]) + " at position " + std::to_string(first_wrong) +
                             " is outside the table of " + std::to_string(rows) + " rows");
-  std::vector<std::uint32_t> begins(buckets + 1);
-  std::uint32_t total = 0;
-  for (std::size_t b = 0; b < buckets; ++b) {
-    begins[b] = total;
-    for (std::size_t task = 0; task < static_cast<std::size_t>(tasks); ++task)
-      total += std::exchange(places[task * buckets + b], total);
-  }
-  begins[buckets] = total;
+  end_counting();
 
-  static thread_local std::vector<Entry> kept, other_kept;  // they keep their memory
-  kept.resize(total);
-  other_kept.resize(total);
-  Entry* const entries = kept.data();
-  Entry* const other = other_kept.data();
-  run(tasks, [&](std::int64_t task) {
-    std::uint32_t* const place = &places[static_cast<std::size_t>(task) * buckets];
-    for (std::int64_t i = begin_of(task); i < begin_of(task + 1); ++i)
-      if (const auto row = static_cast<std::uint64_t>(ids[i]); ids[i] != kNoRow)
-        entries[place[row >> low_bits]++] = row << position_bits | static_cast<Entry>(i);
+  static thread_local LargeArray<Entry> kept, other_kept;  // they keep their memory
+  for (LargeArray<Entry>* each : {&kept, &other_kept})
+    if (each->size() < total) each->resize(total + total / 4);
+  Entry* entries = kept.data();
+  Entry* other = other_kept.data();
+  run([&](std::int64_t task) {
+    std::uint32_t* const place = places_of(task);
+    for (std::size_t i = begin_of(count, task); i < begin_of(count, task + 1); ++i)
+      if (ids[i] != kNoRow) {
+        const std::uint64_t row = by_owner.number_of(ids[i]);
+        entries[place[row & (digits - 1)]++] = row << position_bits | static_cast<Entry>(i);
+      }
   });
+  for (int pass = 1; pass < passes; ++pass) {
+    const int shift = position_bits + pass * digit_bits;
+    run([&](std::int64_t task) {
+      std::uint32_t* const place = places_of(task);
+      std::fill_n(place, digits, 0);
+      for (std::size_t i = begin_of(total, task); i < begin_of(total, task + 1); ++i)
+        ++place[entries[i] >> shift & (digits - 1)];
+    });
+    end_counting();
+    run([&](std::int64_t task) {
+      std::uint32_t* const place = places_of(task);
+      for (std::size_t i = begin_of(total, task); i < begin_of(total, task + 1); ++i)
+        other[place[entries[i] >> shift & (digits - 1)]++] = entries[i];
+    });
+    std::swap(entries, other);
+  }
+  if (passes == 0) std::sort(entries, entries + total);
 
-  // The first bucket of a task: tasks have about equally many entries.
-  const auto first_bucket = [&](std::int64_t task) {
-    const auto wanted = static_cast<std::uint32_t>(std::int64_t{total} * task / tasks);
-    return task == tasks ? buckets
-                         : static_cast<std::size_t>(std::lower_bound(begins.begin(), begins.end() - 1, wanted) -
-                                                    begins.begin());
-  };
   const auto is_first = [&](std::size_t i) {
     return i == 0 || entries[i] >> position_bits != entries[i - 1] >> position_bits;
   };
   std::vector<std::uint32_t> distinct(static_cast<std::size_t>(tasks) + 1);
-  run(tasks, [&](std::int64_t task) {
-    const std::size_t last = first_bucket(task + 1);
+  run([&](std::int64_t task) {
     std::uint32_t found = 0;
-    for (std::size_t b = first_bucket(task); b < last; ++b) {
-      const std::size_t begin = begins[b], size = begins[b + 1] - begin;
-      sort_by_bits(entries + begin, other + begin, size, position_bits, low_bits);
-      for (std::size_t i = begin; i < begin + size; ++i)  // the row of another bucket is another one
-        found += i == begin || entries[i] >> position_bits != entries[i - 1] >> position_bits;
-    }
+    for (std::size_t i = begin_of(total, task); i < begin_of(total, task + 1); ++i) found += is_first(i);
     distinct[static_cast<std::size_t>(task) + 1] = found;
   });
   std::partial_sum(distinct.begin(), distinct.end(), distinct.begin());
 
-  rows_.resize(distinct.back());
-  offset_.resize(rows_.size() + 1);
+  const std::size_t found = distinct.back();
+  const auto bytes_of = packed_bytes(found, static_cast<std::size_t>(count), total);
+  if (memory == nullptr) {
+    own_ = std::make_unique_for_overwrite<std::byte[]>(bytes_of.back());
+    memory = own_.get();
+  }
+  const auto array = [&]<class T>(std::span<T>& values, int which, std::size_t size) {
+    values = {reinterpret_cast<T*>(memory + bytes_of[static_cast<std::size_t>(which)]), size};
+  };
+  array(rows_, 0, found);
+  array(inverse_, 1, static_cast<std::size_t>(count));
+  array(offset_, 2, found + 1);
+  array(order_, 3, total);
   offset_.back() = static_cast<std::int32_t>(total);
-  order_.resize(total);
-  inverse_.resize(static_cast<std::size_t>(count), static_cast<std::int32_t>(rows_.size()));
+  if (std::cmp_less(total, count)) std::ranges::fill(inverse_, static_cast<std::int32_t>(found));  // no row
   const Entry position_mask = (Entry{1} << position_bits) - 1;
-  run(tasks, [&](std::int64_t task) {
+  run([&](std::int64_t task) {
     std::size_t u = distinct[static_cast<std::size_t>(task)];
-    const std::size_t last = begins[first_bucket(task + 1)];
-    for (std::size_t i = begins[first_bucket(task)]; i < last; ++i) {
+    for (std::size_t i = begin_of(total, task); i < begin_of(total, task + 1); ++i) {
       const Entry position = entries[i] & position_mask;
       if (is_first(i)) {
-        rows_[u] = static_cast<std::int64_t>(entries[i] >> position_bits);
+        rows_[u] = by_owner.row_of(entries[i] >> position_bits);
         offset_[u++] = static_cast<std::int32_t>(i);
       }
       inverse_[position] = static_cast<std::int32_t>(u - 1);

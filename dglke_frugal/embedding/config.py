@@ -14,8 +14,9 @@ class CacheConfig:
     cache_ratio: share of the rows that the device keeps, 0 to 1. cache_policy: one of config.CACHE_POLICIES; static
     keeps hot_ids, lfu needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
     most used first. lookahead: lookups that may be announced beyond the running one. flush: who stores updates into
-    host memory: "direct", the GPU itself; "p2f" or "sync", flush threads; "none": on the CPU the table is updated in
-    place, on a GPU all of it lies in the GPU's memory; "auto": direct on one GPU, else p2f. flush_threads: that write
+    host memory: "direct", the GPU itself, of several the one that owns the row; "p2f" or "sync", flush threads; "none":
+    on the CPU the table is updated in place, on a GPU all of it lies in the GPU's memory; "auto": direct on one GPU and
+    on several that reach each other, else p2f. flush_threads: that write
     updates to the host table. max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if
     not given, and a larger one makes a larger engine. ranks: processes of this machine that train the table together,
     on the CPU or with a GPU each; they need max_rows.
@@ -39,9 +40,9 @@ class CacheConfig:
                 raise ValueError(f"there is no {name} called {value!r}; there are {', '.join(known)}")
         if self.policy == "static" and self.hot_ids is None:
             raise ValueError("cache_policy='static' needs hot_ids, the ids that are used most; take 'lfu' without them")
-        if self.ranks > 1 and (self.max_rows is None or self.flush in ("none", "direct")):
-            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and flush='p2f' or "
-                             "'sync'")
+        if self.ranks > 1 and (self.max_rows is None or self.flush == "none"):
+            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other "
+                             "than 'none'")
         for name in ("lookahead", "flush_threads", "ranks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")

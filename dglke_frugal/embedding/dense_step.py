@@ -1,9 +1,10 @@
 """The dense part of a training step, which layers of some microseconds make a matter of how fast they are launched."""
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
+import torch.distributed as dist
 
 from ..errors import first_line
 
@@ -30,9 +31,17 @@ class DenseStep:
 
     EAGER_STEPS = 3  # while libraries allocate and tune
 
-    def __init__(self, loss_of: Callable[..., torch.Tensor], optimizer: torch.optim.Optimizer, graphs: bool = True):
-        """loss_of(rows, *inputs): a number. graphs: False to launch each operation on a GPU, too."""
-        self._loss_of, self._optimizer, self._graphs = loss_of, optimizer, graphs
+    def __init__(self, loss_of: Callable[..., torch.Tensor], optimizer: torch.optim.Optimizer, graphs: bool = True,
+                 group: Optional[Any] = None):
+        """loss_of(rows, *inputs): a number. graphs: False to launch each operation on a GPU, too.
+
+        group: of torch.distributed, whose processes train the same layers, each with a batch of its own. They begin
+        with the parameters of the first process, and gradients are added up over all of them, as those of a table are:
+        so divide the loss by their number. In place of DistributedDataParallel, which is launched operation by
+        operation. Raises ValueError if the parameters are not of one type and on one device.
+        """
+        self._loss_of, self._optimizer, self._graphs, self._group = loss_of, optimizer, graphs, group
+        self._gradients = None if group is None else self._joined_gradients()
         self._steps: Dict[Tuple, int] = {}
         self._captured: Dict[Tuple, _Captured] = {}
 
@@ -67,10 +76,30 @@ class DenseStep:
 
     def _compute(self, rows: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
         rows = rows.detach().requires_grad_()
-        self._optimizer.zero_grad()
+        if self._gradients is None:
+            self._optimizer.zero_grad()
+        else:
+            self._gradients.zero_()
         self._loss_of(rows, *inputs).backward()
+        if self._gradients is not None:
+            dist.all_reduce(self._gradients, group=self._group)
         self._optimizer.step()
         return rows.grad
+
+    def _joined_gradients(self) -> torch.Tensor:
+        """One array of which each parameter's gradient is a part, so that one all_reduce adds up all of them."""
+        parameters = [each for group in self._optimizer.param_groups for each in group["params"] if each.requires_grad]
+        kinds = {(each.dtype, each.device) for each in parameters}
+        if len(kinds) != 1:
+            raise ValueError(f"gradients are added up over processes where all parameters are of one type and on one "
+                             f"device, not of {len(kinds)}")
+        first = dist.get_global_rank(self._group, 0)
+        joined = torch.zeros(sum(each.numel() for each in parameters), dtype=parameters[0].dtype,
+                             device=parameters[0].device)
+        for each, part in zip(parameters, joined.split([each.numel() for each in parameters])):
+            dist.broadcast(each.data, first, group=self._group)
+            each.grad = part.view_as(each)
+        return joined
 
     def _capture(self, given: List[torch.Tensor]) -> _Captured:
         """Nothing is computed: that is the first replay's."""

@@ -15,6 +15,7 @@ from torch import nn
 from .. import _native
 from ..errors import InputError, first_line
 from ..optim import RowOptimizer
+from ..options import AUTO
 from ..store.request import Request
 from ..store.rows.flush_config import StoreAddress
 from . import files, init as start
@@ -23,6 +24,7 @@ from .config import CacheConfig
 from .functions import ReadRows, of_type
 from .keys import LARGEST, Evicted, KeyTable
 from .loss_scaling import scaler_of_backward, unscaled
+from .owners import Owners, OwnerTable, reach_each_other
 from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
@@ -72,7 +74,8 @@ class Embedding(nn.Module):
                  device: Union[str, torch.device] = "cpu", cache: Optional[CacheConfig] = None,
                  padding_idx: Optional[int] = None, init: start.Init = start.Normal(), seed: int = 0,
                  check_finite: bool = False, keys: Optional[str] = None, capacity: Optional[int] = None,
-                 policy: str = "lru", keep_evicted: bool = False, shared: Optional[SharedTable] = None):
+                 policy: str = "lru", keep_evicted: bool = False, shared: Optional[SharedTable] = None,
+                 owners: Optional[Owners] = None):
         """cache: by default, in place on the CPU and 5 % of the rows on a GPU.
 
         keys="int64": ids are any 64-bit keys but -1, which get rows of a table of `capacity` rows, instead of
@@ -82,7 +85,7 @@ class Embedding(nn.Module):
 
         padding_idx: an id that reads zeros and is never updated. init, seed: start values: Normal, Uniform, Xavier or
         Constant of dglke_frugal.embedding, or a function like those of torch.nn.init, which gets 65,536 rows at a time.
-        shared: see `attach`.
+        shared: see `attach`. owners: see `distributed`.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
         """
@@ -121,8 +124,13 @@ class Embedding(nn.Module):
         self._ranks = 1 if cache is None else cache.ranks
         if keys is not None and self._ranks > 1:
             raise ValueError("rows by key are for one process; share a table of rows by number")
-        self._table = Table(num_embeddings, embedding_dim, optimizer, cache, device, shared,
-                            0 if keys is None else KeyTable.BYTES_PER_ROW)
+        if owners is not None:
+            self._table = OwnerTable(num_embeddings, embedding_dim, optimizer, cache, device, owners, shared)
+        elif self._ranks > 1 and cache.flush == "direct":
+            raise ValueError("several processes need Embedding.distributed for flush='direct'; use 'p2f' or 'sync'")
+        else:
+            self._table = Table(num_embeddings, embedding_dim, optimizer, cache, device, shared,
+                                0 if keys is None else KeyTable.BYTES_PER_ROW)
         self._keys = None if keys is None else KeyTable(capacity, policy, self._init, seed, keep_evicted)
         self.handle = nn.Parameter(torch.zeros(1, device=self._table.torch_device))
         if shared is None:
@@ -149,8 +157,10 @@ class Embedding(nn.Module):
 
         The first process makes the table, and the others `attach` to it. max_rows: the most distinct ids of one process
         in one lookup. group: the default one if not given. settings: as for Embedding; each process gives its own
-        device. A group of one process gets an ordinary table. Raises what the first process raises, and InputError if
-        the processes are on several machines.
+        device. Where the GPUs of all processes reach each other each of them works on the rows that it owns, and stores
+        them into host memory itself (cache.flush="direct"); else rows go through host memory, by flush threads. A group
+        of one process gets an ordinary table. Raises what the first process raises, and InputError if the processes are
+        on several machines.
         """
         ranks, rank = dist.get_world_size(group), dist.get_rank(group)
         cache = replace(cache or CacheConfig(), max_rows=max_rows, ranks=ranks)
@@ -162,6 +172,10 @@ class Embedding(nn.Module):
             raise InputError(f"an Embedding is shared by processes of one machine, and these are on "
                              f"{', '.join(sorted(set(hosts)))}; start them all on one with torchrun --nnodes 1")
         table, found = None, [None]
+        if cache.flush == AUTO:
+            cache = replace(cache, flush="direct" if reach_each_other(settings.get("device", "cpu"), group) else "p2f")
+        if cache.flush == "direct":
+            settings["owners"] = Owners.of(group)
         if rank == 0:
             try:
                 table = cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)
@@ -227,11 +241,10 @@ class Embedding(nn.Module):
         `cache` wait in a list. An id outside the table raises IndexError when it is looked up. The ids are copied; a
         lookup of the same tensor is known by that, unless torch has changed it in between.
         """
-        flat = self._flat(ids)
         if self._keys is None:
-            request = self._request(flat)
+            request = self._request(ids)
         elif self._will_train:
-            request = self._keys.resolve(flat, self._scores(ids, scores), ahead=True)
+            request = self._keys.resolve(self._flat(ids), self._scores(ids, scores), ahead=True)
         else:
             return  # what only reads brings no key in
         request.remember(ids)
@@ -347,17 +360,23 @@ class Embedding(nn.Module):
             raise RuntimeError("lookups are prefetched, whose keys are in already; look them up, or call "
                                "discard_prefetched() first")
 
-    def _request(self, flat: np.ndarray) -> Request:
-        """Of ids as `_flat` gives them. Raises IndexError for a negative one."""
-        _native.check_ids(flat, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
-        return Request(flat, self.num_embeddings)
+    def _request(self, ids: torch.Tensor) -> Request:
+        """Raises IndexError for a negative id."""
+        numbers = self._numbers(ids)
+        copied = np.empty(len(numbers), np.int64)
+        _native.copy_ids(numbers, copied, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
+        return Request(copied, self.num_embeddings, self._table.owners)
 
     def _flat(self, ids: torch.Tensor) -> np.ndarray:
         """(n,) int64 on the CPU, the caller's memory no longer."""
+        return np.array(self._numbers(ids))
+
+    def _numbers(self, ids: torch.Tensor) -> np.ndarray:
+        """(n,) int64 on the CPU."""
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
         try:
-            return np.array(ids.numpy(force=True).reshape(-1), np.int64)
+            return np.ascontiguousarray(ids.numpy(force=True).reshape(-1), np.int64)
         except RuntimeError as error:
             raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it "
                                "outside of torch.vmap, torch.func and torch.export") from error
@@ -388,7 +407,7 @@ class Embedding(nn.Module):
                 return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(ids, scores))
             if scores is not None:
                 raise ValueError("scores are for rows by key")
-            request = head or self._request(self._flat(ids))
+            request = head or self._request(ids)
             if self._will_train:
                 return (*table.look_up(request), request)
             return table.read(request), None, request

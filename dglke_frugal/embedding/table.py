@@ -104,12 +104,17 @@ class Table:
         rows: the host table, up to date after `drain`.
         optimizer: which may be that of other tables, too.
         rule: its updates of this table.
+        owners: ranks that divide the rows between them (owners.py).
     """
 
+    owners = 1
+
     def __init__(self, rows: int, dim: int, optimizer: RowOptimizer, cache: Optional[CacheConfig], device: object,
-                 shared: Optional[SharedTable] = None, beside: int = 0):
+                 shared: Optional[SharedTable] = None, beside: int = 0, table: Optional[_native.HostTable] = None,
+                 device_at_work: object = None):
         """cache: None for the device's default. device: a torch.device, or for tests a store.device.Device. shared:
-        another process's table. beside: bytes that the caller needs for each row besides.
+        another process's table. beside: bytes that the caller needs for each row besides. table: one that is there
+        already. device_at_work: the store's device, which somebody else has made.
 
         Raises InputError if there is no memory, RuntimeError if that process has ended.
         """
@@ -122,6 +127,8 @@ class Table:
                 raise ValueError("all ranks of a table work on GPUs or all on the CPU; give each the same kind of "
                                  "device")
             self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
+        elif table is not None:
+            self.rows, self._device_at_work = table, device_at_work
         else:
             self._check_memory(rows, dim)
             try:
@@ -143,7 +150,8 @@ class Table:
         needed, free = rows * (of_row + self._beside), available_memory.free_host_bytes()
         needed += int(rows * cached) * of_row + BESIDES_BYTES
         if free is not None and needed > free:
-            raise InputError(f"a table of {rows:,} rows of {dim + self.rule.state_floats(dim):,} numbers (embedding and optimizer state) needs "
+            numbers = dim + self.rule.state_floats(dim)
+            raise InputError(f"a table of {rows:,} rows of {numbers:,} numbers (embedding and optimizer state) needs "
                              f"{needed / 1e9:,.2f} GB of host memory, but this process can have {free / 1e9:,.2f} GB; "
                              "use fewer rows, a smaller embedding_dim or a machine with more memory")
 
@@ -247,7 +255,11 @@ class Table:
     def discard_prefetched(self) -> None:
         """Forget the lookups to come."""
         self._close_step()
-        while self._announced:  # the executor waits for them: they run, and nothing changes
+        # The executor waits for those that are announced: they run, and nothing changes. Of several ranks each runs all,
+        # since how many of them are announced yet is a matter of time.
+        while self._announced or (self._config.ranks > 1 and self._pending):
+            if not self._announced:
+                self._announce(self._pending[0])
             self._announced -= 1
             self._executor.begin(self._pending.popleft())
             self._skip()

@@ -1,15 +1,16 @@
 """Lookups carried out on a device: its cache, host rows over the bus, three steps under way at a time."""
 from __future__ import annotations
 
+import weakref
 from collections import deque
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Optional
 
 import numpy as np
 import torch
 
 from .. import _native
 from .device.cuda_device import CudaDevice, Stream
-from .device.device import Event, no_op
+from .device.device import Device, Event, no_op
 from .executor import RankExecutor
 from .flushing import RankRows
 from .rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
@@ -69,6 +70,24 @@ class CallersDevice(CudaDevice):
             self._stream, self.stream = callers, callers.number
 
 
+class PackingMemory:
+    """Pinned memory for packed lookups, which is used again when nobody has its array any more."""
+
+    def __init__(self, device: Device):
+        self._device = device
+        self._free: List[torch.Tensor] = []
+
+    def array_for(self, count: int) -> np.ndarray:
+        """(bytes,) uint8 with room for a lookup of `count` ids."""
+        size = _native.Lookup.most_packed_bytes(count)
+        memory = self._free.pop() if self._free else None
+        if memory is None or memory.numel() < size:
+            memory = self._device.pinned(size, dtype=np.uint8)
+        array = memory.numpy()
+        weakref.finalize(array, self._free.append, memory).atexit = False
+        return array
+
+
 class _Turn:
     """One step in STEPS_ON_DEVICE: where its lookup, its plan, its records and their sums of gradients are.
 
@@ -77,7 +96,7 @@ class _Turn:
         records: of the rows.
         sums: of their gradients.
         prefetched: the event after the last prefetch.
-        packed: pinned memory that its lookup came from, None at first.
+        packed: pinned memory that its lookup comes from.
     """
 
     def __init__(self, rows: DeviceRows, update: _native.SummedUpdate, max_rows: int, sums: torch.Tensor):
@@ -89,7 +108,8 @@ class _Turn:
             with rows.device.current():
                 self.work = rows.prepare(self._plan.plan, self.records, sums, update)
         self._block = torch.empty(0, dtype=torch.uint8)
-        self.prefetched, self.packed = Event(), None
+        self.prefetched = Event()
+        self.packed: Optional[np.ndarray] = None
 
     def place(self, lookup: _native.Lookup) -> _native.PlacedLookup:
         """The next lookup, where `copy` brings it."""
@@ -116,7 +136,7 @@ class _Turn:
             first = inverse  # the plan has the rows
             cell = rows.final_plan()
             plan = self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()
-        block = self._block.data_ptr() + first, self.packed.data_ptr() + first, end - first
+        block = self._block.data_ptr() + first, self.packed.ctypes.data + first, end - first
 
         def work():
             device.copy(*block)
@@ -137,27 +157,27 @@ class DeviceExecutor(RankExecutor):
         self.torch_device = rows.device.torch_device
         sums = rows.device.zeros(max_rows, rows.dim)
         self._turns = [_Turn(rows, update, max_rows, sums) for _ in range(STEPS_ON_DEVICE)]
-        self._packing: List[torch.Tensor] = []  # pinned memory that nobody uses
+        self._packing = PackingMemory(self._device)
         self._written_back = deque(maxlen=STEPS_ON_DEVICE)
 
     def packing_memory(self, count):
-        size = _native.Lookup.most_packed_bytes(count)
-        memory = self._packing.pop() if self._packing else None
-        if memory is None or memory.numel() < size:
-            memory = self._device.pinned(size, dtype=np.uint8)
-        return memory
+        return self._packing.array_for(count)
+
+    def announce(self, request):
+        if self._several:
+            return super().announce(request)
+        self._rows.announce_lookup(self._announced, request.lookup)
+        self._announced += 1
 
     def begin(self, request):
         turn = self._turns[self._begun % STEPS_ON_DEVICE]
         super().begin(request)
         lookup = self._lookup
         turn.prefetched.wait()
-        if turn.packed is not None:
-            self._packing.append(turn.packed)
         turn.packed, request.packed_in = request.packed_in, None
         if turn.packed is None:
             turn.packed = self.packing_memory(len(lookup))
-            lookup.pack(turn.packed.numpy())
+            lookup.pack(turn.packed)
         self._placed, self._turn = turn.place(lookup), turn
         copy, prefetch_rows = turn.copy(lookup), self._part(turn.work.prefetch)
 

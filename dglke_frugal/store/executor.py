@@ -39,8 +39,9 @@ class Executor(ABC):
     def __init__(self, table: _native.HostTable, update: _native.SummedUpdate):
         self.table, self.rule = table, update
 
-    def packing_memory(self, count: int) -> Optional[torch.Tensor]:
-        """Where `begin` takes the packed lookup of a request of `count` ids from, None where it wants none."""
+    def packing_memory(self, count: int) -> Optional[np.ndarray]:
+        """Where `begin` takes the packed lookup of a request of `count` ids from, None where it wants none. The memory
+        is used again when nobody has this array any more."""
 
     @abstractmethod
     def announce(self, request: Request) -> None:

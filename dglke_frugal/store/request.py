@@ -14,15 +14,15 @@ class Request:
 
     Attributes:
         ids: of the rows.
-        packed_in: (bytes,) uint8 that hold the packed `lookup` when it is there, if it was sorted out into such memory.
+        packed_in: (bytes,) uint8 in which `lookup` lies when it is there, if it was sorted out into such memory.
     """
 
-    packed_in: Optional[torch.Tensor] = None
+    packed_in: Optional[np.ndarray] = None
     _given: Optional[tuple] = None
 
-    def __init__(self, ids: np.ndarray, rows: int):
-        """The ids must not change afterwards."""
-        self.ids, self._rows = ids, rows
+    def __init__(self, ids: np.ndarray, rows: int, owners: int = 1):
+        """The ids must not change afterwards. owners: of the rows, by whom `lookup` has them in order."""
+        self.ids, self._rows, self._owners = ids, rows, owners
         self._lookup: Optional[_native.Lookup] = None
         self._error: Optional[Exception] = None
         self._sorting: Optional[_native.SortedAhead] = None
@@ -36,10 +36,11 @@ class Request:
         """Whether the ids are those of this very tensor, which has not been changed since."""
         return self._given is not None and given is self._given[0] and given._version == self._given[1]
 
-    def sort_ahead(self, memory: Optional[torch.Tensor] = None) -> None:
-        """Have the ids sorted out in the background, and packed into memory (Lookup.most_packed_bytes,) uint8."""
+    def sort_ahead(self, memory: Optional[np.ndarray] = None) -> None:
+        """Have the ids sorted out in the background, in memory (Lookup.most_packed_bytes,) uint8 if it is given: as
+        long as the lookup is used, it holds this array."""
         self.packed_in = memory
-        self._sorting = _native.SortedAhead(self.ids, self._rows, None if memory is None else memory.numpy())
+        self._sorting = _native.SortedAhead(self.ids, self._rows, memory, self._owners)
 
     @property
     def is_ready(self) -> bool:
@@ -56,7 +57,7 @@ class Request:
         if self._error is not None:
             raise self._error
         if self._lookup is None:
-            self._lookup = _native.Lookup(self.ids, self._rows)
+            self._lookup = _native.Lookup(self.ids, self._rows, self._owners)
         return self._lookup
 
     def leave_behind(self) -> object:

@@ -3,12 +3,17 @@ import hashlib
 import json
 import sys
 
+from pathlib import Path
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from devices import make_device  # noqa: E402
+
 from dglke_frugal import optim
-from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
+from dglke_frugal.embedding import CacheConfig, DenseStep, Embedding, Lookahead, Uniform
 from dglke_frugal.errors import InputError
 
 ROWS, DIM, STEPS = 50, 4, 12
@@ -24,27 +29,55 @@ class Model(torch.nn.Module):
         return self.layer((given if self.table is None else self.table(given)).flatten(1)).squeeze(1)
 
 
-def train(settings, holds_table, ahead):
+def train(settings, holds_table, ahead, device=None, stops=STEPS):
+    """ahead: lookups that are prefetched, of all processes or of each. device: a kind of device instead of the CPU.
+    stops: the step at which the loop over batches is left, and begun anew behind it."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
+    ahead = ahead[rank] if isinstance(ahead, list) else ahead
     optimizer = optim.Adam(0.05, clip=1.0)
-    table = Embedding.distributed(ROWS, DIM, optimizer, max_rows=24, cache=CacheConfig(**settings), init=Uniform(-1, 1))
+    table = Embedding.distributed(ROWS, DIM, optimizer, max_rows=24, cache=CacheConfig(**settings),
+                                  init=Uniform(-1, 1), device=make_device(device) if device else "cpu")
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
     torch.manual_seed(rank)  # DistributedDataParallel begins with the layers of the first process
     model = DistributedDataParallel(Model(table, holds_table))
     dense = torch.optim.SGD(model.module.layer.parameters(), 0.1)
     random = torch.Generator().manual_seed(7)
     batches = [torch.randint(ROWS, (8, 3), generator=random) for _ in range(STEPS * ranks)][rank::ranks]
-    for ids in Lookahead(batches, lambda ids: {table: ids}, ahead) if ahead else batches:
-        score = model(ids if holds_table else table(ids))
-        dense.zero_grad()
-        (torch.nn.functional.softplus(score).mean() / ranks).backward()
-        dense.step()
-        schedule.step()
+    for first, last in ((0, stops), (stops, STEPS)):
+        to_come = batches[first:]
+        for number, ids in enumerate(Lookahead(to_come, lambda ids: {table: ids}, ahead) if ahead else to_come, first):
+            if number == last:
+                break
+            score = model(ids if holds_table else table(ids))
+            dense.zero_grad()
+            (torch.nn.functional.softplus(score).mean() / ranks).backward()
+            dense.step()
+            schedule.step()
     digest = hashlib.sha256()
     for values in (table.weight, table.state_dict()["optimizer_state"], *model.module.layer.parameters()):
         digest.update(values.detach().contiguous().numpy().tobytes())
     table.close()
     return digest.hexdigest()
+
+
+def dense():
+    """Layers of all processes by DenseStep, and of one process that has all batches: how far they are apart."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    random = torch.Generator().manual_seed(3)
+    batches = [(torch.randn(6, 4, generator=random), torch.randn(6, generator=random)) for _ in range(5 * ranks)]
+    ends = []
+    for of, group in ((ranks, dist.group.WORLD), (1, None)):
+        torch.manual_seed(rank if group else 0)  # they begin with those of the first process
+        layer = torch.nn.Linear(4, 1)
+        step = DenseStep(lambda rows, y: (layer(rows).squeeze(1) - y).square().mean() / of,
+                         torch.optim.SGD(layer.parameters(), 0.1), group=group)
+        for first in range(0, len(batches), ranks):
+            own = batches[first : first + ranks]
+            own = own[rank : rank + 1] if group else own
+            step(torch.cat([x for x, _ in own]), torch.cat([y for _, y in own]))
+        ends.append(torch.cat([each.detach().flatten() for each in layer.parameters()]))
+    return {"digest": hashlib.sha256(ends[0].numpy().tobytes()).hexdigest(),
+            "apart": (ends[0] - ends[1]).abs().max().item()}
 
 
 def state_of_one(goes_on):
@@ -68,6 +101,8 @@ def main(what, *arguments):
     try:
         if what == "train":
             result = [train(*each) for each in arguments[0]]
+        elif what == "dense":
+            result = dense()
         elif what == "state of one":
             result = state_of_one(*arguments)
         else:

@@ -31,7 +31,25 @@ def test_no_cache_and_no_timing_changes_a_bit():
     """The table next to the layers under DistributedDataParallel, or within them."""
     runs = [({"cache_ratio": 0.0}, False, 0), ({"cache_ratio": 0.4, "flush_threads": 1}, False, 3),
             ({"cache_ratio": 1.0, "flush": "sync", "lookahead": 2}, False, 1),
-            ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4)]
+            ({"cache_ratio": 0.2, "cache_policy": "lfu"}, True, 0), ({"cache_ratio": 0.2}, True, 4),
+            ({"cache_ratio": 0.3, "flush": "direct"}, False, [0, 3], "queued"),
+            ({"cache_ratio": 0.2, "flush": "direct", "hot_ids": list(range(50))}, True, 2, "cpu")]
+    found = results(2, "train", json.dumps(runs))
+    assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
+def test_owners_of_rows_train_the_table_of_any_other_ranks():
+    """Four of them and three, which is no power of two; they look ahead differently far."""
+    for processes in (4, 3):
+        runs = [({"cache_ratio": 0.2}, False, 0), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued"),
+                ({"cache_ratio": 0.0, "flush": "direct", "lookahead": 1}, True, [5, 0, 2, 1][:processes], "cpu")]
+        found = results(processes, "train", json.dumps(runs))
+        assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
+def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes():
+    """Adam moves the rows of a lookup that is forgotten, whose gradient is zero, so it must be known which those are."""
+    runs = [({"cache_ratio": 0.2}, False, 3, None, 5), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued", 5)]
     found = results(2, "train", json.dumps(runs))
     assert len({digest for of_rank in found for digest in of_rank}) == 1, found
 
@@ -42,6 +60,11 @@ def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on)
     assert "All ranks ask for weight, state_dict" in found[0]
     assert ("goes on with step 3" if goes_on else "rank 1 has left") in found[0]
     assert found[1] == (found[0] if goes_on else "nothing was reported")
+
+
+def test_a_dense_step_of_several_processes_is_that_of_one_with_all_batches():
+    found = results(2, "dense")
+    assert found[0] == found[1] and found[0]["apart"] < 1e-6, found
 
 
 def test_a_table_that_cannot_be_made_is_told_to_all():

@@ -158,6 +158,24 @@ def test_rows_of_any_length_with_ids_that_occur_very_often(optimizer, dim, devic
         run(module, plain, [("train", ids), ("train", ids[0]), ("read", ids[1])], 2)
 
 
+@pytest.mark.parametrize("device", ["cpu", "queued"])
+def test_a_gradient_may_come_many_lookups_later(device):
+    """Its occurrences are still known, though others have been sorted out into memory like theirs."""
+    module = make(device=make_device(device), cache=CacheConfig(cache_ratio=0.3))
+    plain = PlainTable(module.weight.clone(), OPTIMIZERS[0])
+    lookups = [torch.randint(ROWS, (11,), generator=torch.Generator().manual_seed(n)) for n in range(20)]
+    trained = iter(Lookahead(lookups, lambda ids: {module: ids}, 3))
+    first = module(next(trained))
+    gradient = gradient_of(first, 0)
+    for number, ids in enumerate(trained, 1):
+        values = module(ids)
+        plain.update(ids, gradient_of(values, number))
+        values.backward(gradient_of(values, number))
+    first.backward(gradient)
+    plain.update(lookups[0], gradient)
+    np.testing.assert_array_equal(module.weight.numpy(), plain.weight)
+
+
 def test_threads_do_not_matter():
     from dglke_frugal import _native
 

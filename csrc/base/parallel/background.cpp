@@ -3,22 +3,33 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <utility>
 
+#include "base/parallel/spin.h"
 #include "base/parallel/start_thread.h"
 #include "base/parallel/thread_pool.h"
 
 namespace frugal {
 namespace {
 
-// A lookup of a million ids is sorted by one thread, in longer than a step that it is announced ahead of.
-const std::size_t kMostThreads = static_cast<std::size_t>(std::clamp(usable_cores() / 2, 4, 8));
+// A lookup of a million ids takes longer to sort than the steps that it is announced ahead of.
+const std::size_t kMostThreads = static_cast<std::size_t>(std::clamp(usable_cores() / 2, 4, 32));
 
 class Background {
  public:
   bool is_of_this_process() const { return process_ == getpid(); }
+
+  // Threads that have nothing to do, or could be started.
+  std::size_t to_be_had() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t busy = threads_ - idle_ + tasks_.size();
+    return busy < kMostThreads ? kMostThreads - busy : 0;
+  }
 
   std::future<void> run(std::function<void()> work) {
     std::packaged_task<void()> task(std::move(work));
@@ -65,14 +76,48 @@ class Background {
   std::size_t idle_ = 0;  // of them, that wait for a task
 };
 
-}  // namespace
-
-std::future<void> run_in_background(std::function<void()> work) {
+// Of this process.
+Background& background() {
   static std::mutex mutex;
   static Background* background = nullptr;  // never deleted: its threads end with their process
   const std::lock_guard lock(mutex);
   if (background == nullptr || !background->is_of_this_process()) background = new Background;
-  return background->run(std::move(work));
+  return *background;
+}
+
+struct Shared {
+  std::function<void(std::int64_t)> task;
+  std::int64_t tasks;
+  std::atomic<std::int64_t> next{0}, done{0};
+
+  void work() {
+    for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
+      task(i);
+      if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == tasks) done.notify_one();
+    }
+  }
+};
+
+}  // namespace
+
+std::future<void> run_in_background(std::function<void()> work) { return background().run(std::move(work)); }
+
+void share_in_background(std::int64_t tasks, const std::function<void(std::int64_t)>& task) {
+  if (tasks <= 1) {
+    if (tasks == 1) task(0);
+    return;
+  }
+  const auto shared = std::make_shared<Shared>();  // who comes late finds nothing left, when this call has returned
+  shared->task = task;
+  shared->tasks = tasks;
+  try {
+    const auto helpers = std::min(background().to_be_had(), static_cast<std::size_t>(tasks - 1));
+    for (std::size_t i = 0; i < helpers; ++i) background().run([shared] { shared->work(); });
+  } catch (const ThreadShortage&) {  // this one does it alone
+  }
+  shared->work();
+  for (std::int64_t done; (done = shared->done.load(std::memory_order_acquire)) != tasks;)
+    wait_while_equal(shared->done, done);
 }
 
 }  // namespace frugal

@@ -1,5 +1,7 @@
 #include "rows/cuda/segment_sums.h"
 
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 #include <string>
 
@@ -13,8 +15,11 @@ constexpr std::int64_t kMostBlocks = 1 << 16;  // the loop covers the rest
 constexpr int kFew = 32;                       // occurrences that one warp walks over; more are a block's work
 constexpr int kAhead = 4, kColumns = 4;        // of them, and of a thread's columns, loaded before the first is added
 constexpr int kGroup = kColumns * kLanes;      // columns
-constexpr int kTile = 128;                     // occurrences that a block loads while it adds those before
 constexpr std::int64_t kEnoughBlocks = 4096;   // of few long rows several blocks share each, until there are so many
+// A block that adds many occurrences loads tiles of them ahead: one warp adds a tile while the others ask for the one
+// that comes kStages - 1 later, since the most frequent row of a large lookup would otherwise keep the device waiting.
+constexpr int kLoaders = kWarps - 1, kLoads = 8, kTile = kLoaders * kLoads, kStages = 4;
+constexpr std::int64_t kRowsOfBlock = 64;      // in which a block looks for rows with many occurrences, of many rows
 
 // Which of a row's columns are summed here: every count-th group of them.
 struct Share {
@@ -53,54 +58,82 @@ __device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::i
   }
 }
 
-// Warp 0 adds a tile of 32 columns in order while the other warps load the next one.
-__device__ void sum_together(const EntryGradients& segments, std::int64_t u, std::int64_t dim, Share share, float* sums,
-                             bool adds, float (*tiles)[kTile][kLanes]) {
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-  const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
-  for (std::int64_t first = std::int64_t{share.number} * kLanes; first < dim;
-       first += std::int64_t{share.count} * kLanes) {
-    const std::int64_t column = first + lane;
-    float sum = adds && warp == 0 && column < dim ? sums[u * dim + column] : 0.0f;
-    int turn = 0;
-    for (std::int64_t tile = begin - kTile; tile < end; tile += kTile, turn ^= 1) {
-      if (warp == 0) {
-        if (tile >= begin) {
-          const int count = static_cast<int>(end - tile < kTile ? end - tile : kTile);
-#pragma unroll 8
-          for (int i = 0; i < count; ++i) sum += tiles[turn][i][lane];
-        }
-      } else {
-        const std::int64_t next = tile + kTile;
-        const int count = static_cast<int>(end - next < kTile ? end - next : kTile);
-#pragma unroll 4
-        for (int i = warp - 1; i < count; i += kWarps - 1)
-          tiles[turn ^ 1][i][lane] = column < dim ? segments.occurrence(next + i)[column] : 0.0f;
-      }
-      __syncthreads();
+// The sums of 32 columns from `first` on, by all threads of a block.
+__device__ void sum_together(const EntryGradients& segments, std::int64_t u, std::int64_t dim, std::int64_t first,
+                             float* sums, bool adds, float (*tiles)[kTile][kLanes]) {
+  const int lane = threadIdx.x % kLanes, loader = static_cast<int>(threadIdx.x) / kLanes - 1;
+  const bool loads = loader >= 0;
+  const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1], column = first + lane;
+  const float* next[kLoads];  // occurrences of the tile to be loaded next: their numbers are under way, too
+  const auto find = [&](std::int64_t tile) {
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const std::int64_t i = begin + tile * kTile + k * kLoaders + loader;
+      next[k] = i < end ? segments.occurrence(i) : nullptr;
     }
-    if (warp == 0 && column < dim) sums[u * dim + column] = sum;
+  };
+  const auto load = [&](std::int64_t tile) {
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k)
+      if (next[k] != nullptr && column < dim)
+        __pipeline_memcpy_async(&tiles[tile % kStages][k * kLoaders + loader][lane], next[k] + column, sizeof(float));
+    __pipeline_commit();
+  };
+  if (loads) {
+    for (int tile = 0; tile < kStages - 1; ++tile) {
+      find(tile);
+      load(tile);
+    }
+    find(kStages - 1);
+  }
+  float sum = adds && !loads && column < dim ? sums[u * dim + column] : 0.0f;
+  for (std::int64_t tile = 0; begin + tile * kTile < end; ++tile) {
+    if (loads) __pipeline_wait_prior(kStages - 2);
+    __syncthreads();  // the tile is there, and the one before has been added
+    if (loads) {
+      load(tile + kStages - 1);
+      find(tile + kStages);
+    } else {
+      const std::int64_t left = end - begin - tile * kTile;
+      const int count = static_cast<int>(left < kTile ? left : kTile);
+#pragma unroll 8
+      for (int i = 0; i < count; ++i) sum += tiles[tile % kStages][i][lane];
+    }
+  }
+  __syncthreads();
+  if (!loads && column < dim) sums[u * dim + column] = sum;
+}
+
+// Of rows with many occurrences, in a block's share of all rows, 32 columns.
+__device__ void sum_long(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, unsigned block,
+                         unsigned blocks, std::int64_t column, float* sums, bool adds) {
+  __shared__ float tiles[kStages][kTile][kLanes];
+  __shared__ int listed, list[kThreads];
+  for (std::int64_t first = block; first < rows; first += static_cast<std::int64_t>(kThreads) * blocks) {
+    if (threadIdx.x == 0) listed = 0;
+    __syncthreads();
+    const std::int64_t u = first + static_cast<std::int64_t>(threadIdx.x) * blocks;
+    if (u < rows && segments.offset[u + 1] - segments.offset[u] > kFew)
+      list[atomicAdd(&listed, 1)] = static_cast<int>(u);
+    __syncthreads();
+    for (int i = 0; i < listed; ++i) sum_together(segments, list[i], dim, column, sums, adds, tiles);
+    __syncthreads();
   }
 }
 
-// Each warp of a block sums a segment with few occurrences; then the block works on its segments with many. Blocks that
-// share rows are neighbours, `sharing` of them.
+// The first blocks sum rows with many occurrences, `groups` neighbours the columns of the same ones; each warp of the
+// others those with few, where `sharing` neighbours share rows.
 __global__ void __launch_bounds__(kThreads)
-    segment_sums_kernel(EntryGradients segments, std::int64_t rows, std::int64_t dim, unsigned sharing, float* sums,
-                        bool adds) {
-  __shared__ float tiles[2][kTile][kLanes];
-  const unsigned block = blockIdx.x / sharing, blocks = gridDim.x / sharing;
-  const Share share{blockIdx.x % sharing, sharing};
-  const auto occurrences = [&](std::int64_t u) { return segments.offset[u + 1] - segments.offset[u]; };
+    segment_sums_kernel(EntryGradients segments, std::int64_t rows, std::int64_t dim, unsigned long_blocks,
+                        unsigned groups, unsigned sharing, float* sums, bool adds) {
+  if (blockIdx.x < long_blocks)
+    return sum_long(segments, rows, dim, blockIdx.x / groups, long_blocks / groups,
+                    static_cast<std::int64_t>(blockIdx.x % groups) * kLanes, sums, adds);
+  const unsigned number = blockIdx.x - long_blocks;
+  const unsigned block = number / sharing, blocks = (gridDim.x - long_blocks) / sharing;
+  const Share share{number % sharing, sharing};
   for (std::int64_t u = block + threadIdx.x / kLanes * blocks; u < rows; u += kWarps * blocks)
-    if (occurrences(u) <= kFew) sum_alone(segments, u, dim, share, sums, adds);
-  for (std::int64_t first = block; first < rows; first += kWarps * blocks) {
-    const std::int64_t mine = first + threadIdx.x % kWarps * blocks;  // every warp looks at all of them
-    unsigned many = __ballot_sync(0xffffffffu, mine < rows && occurrences(mine) > kFew);
-    for (many &= (1u << kWarps) - 1; many != 0; many &= many - 1)
-      sum_together(segments, first + (__ffs(static_cast<int>(many)) - 1) * blocks, dim, share, sums, adds,
-                   tiles);
-  }
+    if (segments.offset[u + 1] - segments.offset[u] <= kFew) sum_alone(segments, u, dim, share, sums, adds);
 }
 
 cudaStream_t of(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
@@ -113,8 +146,13 @@ void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_
   const std::int64_t wanted = std::max((rows + kWarps - 1) / kWarps, std::min<std::int64_t>(rows, 256));
   const std::int64_t blocks = std::min(wanted, kMostBlocks);
   const std::int64_t sharing = std::clamp<std::int64_t>(kEnoughBlocks / blocks, 1, (dim + kGroup - 1) / kGroup);
-  segment_sums_kernel<<<static_cast<unsigned>(blocks * sharing), kThreads, 0, of(launch.stream)>>>(
-      segments, rows, dim, sharing, sums, adds);
+  const std::int64_t groups = (dim + kLanes - 1) / kLanes;
+  const std::int64_t looking =
+      std::min({rows, std::max<std::int64_t>(256, rows / kRowsOfBlock), (kEnoughBlocks + groups - 1) / groups});
+  const std::int64_t all = looking * groups + blocks * sharing;
+  segment_sums_kernel<<<static_cast<unsigned>(all), kThreads, 0, of(launch.stream)>>>(
+      segments, rows, dim, static_cast<unsigned>(looking * groups), static_cast<unsigned>(groups),
+      static_cast<unsigned>(sharing), sums, adds);
   cuda_check(cudaGetLastError(), "launching the sums of " + std::to_string(rows) + " segments");
 }
 

@@ -4,7 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <future>
 #include <stdexcept>
 #include <vector>
 
@@ -48,6 +51,25 @@ TEST(Background, WorksInAForkedProcess) {
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// More pieces of work at a time than there are threads, each of which shares tasks: all of them once.
+TEST(Background, SharesTasksOfItsWork) {
+  static constexpr std::int64_t kTasks = 40;
+  std::vector<std::atomic<int>> times(60 * kTasks);
+  std::vector<std::future<void>> done;
+  for (std::int64_t work = 0; work < std::ssize(times) / kTasks; ++work)
+    done.push_back(run_in_background([&times, work] {
+      std::atomic<int> mine{0};
+      share_in_background(kTasks, [&](std::int64_t task) {
+        times[static_cast<std::size_t>(work * kTasks + task)].fetch_add(1);
+        mine.fetch_add(1);
+      });
+      EXPECT_EQ(mine.load(), std::int64_t{kTasks});  // all have returned
+      share_in_background(0, [](std::int64_t) { FAIL(); });
+    }));
+  for (auto& each : done) each.get();
+  for (const auto& each : times) EXPECT_EQ(each.load(), 1);
 }
 
 }  // namespace

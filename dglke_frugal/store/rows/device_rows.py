@@ -139,6 +139,10 @@ class DeviceRows:
         """
         raise NotImplementedError
 
+    def announce_lookup(self, step: int, lookup: _native.Lookup) -> None:
+        """`announce` of the rows of a lookup, by one rank alone."""
+        self.announce(step, lookup.rows)
+
     def begin(self, step: int) -> None:
         """Wait until it is known where the rows of the step are."""
         raise NotImplementedError

@@ -65,6 +65,9 @@ class FlushedRows(DeviceRows):
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         self._client.register_step(self._next(step), rows, occurrences)
 
+    def announce_lookup(self, step, lookup):
+        self._client.register_lookup(self._next(step), lookup)  # the planner copies its rows
+
     def _next(self, step: int) -> int:
         """The engine's number of a step that is announced, for which there is room when this returns."""
         if self._first < 0:

@@ -1,0 +1,165 @@
+#include "comm/owner_lists.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "base/parallel/process_ended.h"
+
+namespace frugal {
+namespace {
+
+constexpr int kSpins = 4000;
+constexpr std::chrono::milliseconds kLook{100};  // how often to look whether the others are still there
+constexpr std::chrono::microseconds kNap{50};
+
+std::int64_t cell_numbers(int ranks, std::int64_t max_rows) {
+  constexpr std::int64_t kLineNumbers = kExchangeLine / sizeof(std::int64_t);
+  return (ranks + max_rows + kLineNumbers - 1) / kLineNumbers * kLineNumbers;
+}
+
+std::uint64_t read(std::uint64_t& word) { return std::atomic_ref(word).load(std::memory_order_acquire); }
+
+void write(std::uint64_t& word, std::int64_t value) {
+  std::atomic_ref(word).store(static_cast<std::uint64_t>(value), std::memory_order_release);
+}
+
+}  // namespace
+
+std::size_t OwnerLists::bytes_needed(int ranks, std::int64_t steps, std::int64_t max_rows) {
+  return sizeof(ExchangeWords) + static_cast<std::size_t>(ranks) * sizeof(Rank) +
+         static_cast<std::size_t>(ranks * steps * cell_numbers(ranks, max_rows)) * sizeof(std::int64_t);
+}
+
+OwnerLists::OwnerLists(std::byte* segment, std::size_t bytes, int rank, int ranks, std::int64_t steps,
+                       std::int64_t max_rows)
+    : failure_(reinterpret_cast<ExchangeWords*>(segment)),
+      words_(reinterpret_cast<Rank*>(segment + sizeof(ExchangeWords))),
+      cells_(reinterpret_cast<std::int64_t*>(segment + sizeof(ExchangeWords) +
+                                             static_cast<std::size_t>(ranks) * sizeof(Rank))),
+      rank_(rank),
+      ranks_(ranks),
+      steps_(steps),
+      max_rows_(max_rows),
+      processes_(static_cast<std::size_t>(std::max(ranks, 0)), -1) {
+  if (rank < 0 || rank >= ranks || steps < 1 || max_rows < 0 || bytes < bytes_needed(ranks, steps, max_rows) ||
+      reinterpret_cast<std::uintptr_t>(segment) % kExchangeLine != 0)
+    throw std::invalid_argument("the segment of lists of rows is too small, or not aligned");
+  std::atomic_ref(word(rank_).pid).store(getpid(), std::memory_order_release);
+}
+
+OwnerLists::~OwnerLists() {
+  std::atomic_ref(word(rank_).pid).store(-1, std::memory_order_release);
+  for (const int process : processes_)
+    if (process >= 0) close(process);
+}
+
+std::int64_t* OwnerLists::cell(int rank, std::int64_t step) {
+  return cells_ + (rank * steps_ + step % steps_) * cell_numbers(ranks_, max_rows_);
+}
+
+void OwnerLists::check() {
+  if (std::atomic_ref(failure_->failed).load(std::memory_order_acquire) == 2)
+    throw std::runtime_error(failure_->sentence);
+}
+
+// A rank that others wait for.
+void OwnerLists::look_at(int rank) {
+  const std::int32_t pid = std::atomic_ref(word(rank).pid).load(std::memory_order_acquire);
+  if (pid == -1) {
+    fail("Rank " + std::to_string(rank) + " has left, and other ranks wait for it.");
+  } else if (pid != 0 && pid != getpid() && process_ended(processes_[static_cast<std::size_t>(rank)], pid)) {
+    fail("Rank " + std::to_string(rank) + " (process " + std::to_string(pid) + ") has ended.");
+  }
+}
+
+template <class Ready>
+void OwnerLists::wait(Ready ready) {
+  auto look = std::chrono::steady_clock::now() + kLook;
+  for (int other = 0; other < ranks_; ++other)
+    for (std::int64_t round = 0; !ready(other); ++round) {
+      check();
+      if (round < kSpins) {
+        std::this_thread::yield();
+        continue;
+      }
+      std::this_thread::sleep_for(kNap);
+      if (std::chrono::steady_clock::now() < look) continue;
+      if (!ready(other)) look_at(other);
+      look = std::chrono::steady_clock::now() + kLook;
+    }
+}
+
+void OwnerLists::post(std::span<const std::int64_t> rows) {
+  if (std::cmp_greater(rows.size(), max_rows_))
+    throw std::invalid_argument("a step of " + std::to_string(rows.size()) +
+                                " rows was posted, but there is room for " + std::to_string(max_rows_));
+  check();
+  wait([&](int other) { return read(word(other).taken) + static_cast<std::uint64_t>(steps_) >
+                               static_cast<std::uint64_t>(posted_); });
+  std::int64_t* const to = cell(rank_, posted_);
+  std::fill_n(to, ranks_, 0);
+  for (const std::int64_t row : rows) ++to[row % ranks_];
+  std::ranges::copy(rows, to + ranks_);
+  write(word(rank_).posted, ++posted_);
+}
+
+bool OwnerLists::ready() {
+  check();
+  for (int other = 0; other < ranks_; ++other)
+    if (read(word(other).posted) <= static_cast<std::uint64_t>(taken_)) return false;
+  return true;
+}
+
+void OwnerLists::take(std::vector<std::int64_t>& rows, std::vector<std::int64_t>& counts) {
+  if (taken_ >= posted_) throw std::logic_error("a rank takes the rows of a step that it has posted");
+  check();
+  wait([&](int other) { return read(word(other).posted) > static_cast<std::uint64_t>(taken_); });
+  rows.clear();
+  counts.clear();
+  for (int from = 0; from < ranks_; ++from) {
+    const std::int64_t* const given = cell(from, taken_);
+    const std::int64_t* first = given + ranks_;
+    for (int owner = 0; owner < rank_; ++owner) first += given[owner];
+    rows.insert(rows.end(), first, first + given[rank_]);
+    counts.push_back(given[rank_]);
+  }
+  const std::int64_t* const own = cell(rank_, taken_);
+  counts.insert(counts.end(), own, own + ranks_);
+  write(word(rank_).taken, ++taken_);
+}
+
+void OwnerLists::begin() {
+  check();
+  write(word(rank_).begun, ++begun_);
+}
+
+void OwnerLists::meet() {
+  check();
+  write(word(rank_).met, ++met_);
+  wait([&](int other) {
+    const std::uint64_t begun = read(word(other).begun);
+    if (read(word(other).met) >= static_cast<std::uint64_t>(met_)) return true;  // before it began what it has begun
+    if (begun > static_cast<std::uint64_t>(begun_))
+      fail("Rank " + std::to_string(rank_) + " waits for all ranks to bring their updates, but rank " +
+           std::to_string(other) + " goes on with step " + std::to_string(begun_) +
+           ". All ranks ask for weight, state_dict, save, close and lookups without a gradient after the same step.");
+    return false;
+  });
+}
+
+void OwnerLists::fail(const std::string& sentence) {
+  std::uint32_t none = 0;
+  if (!std::atomic_ref(failure_->failed).compare_exchange_strong(none, 1)) return;
+  const std::size_t length = std::min(sentence.size(), sizeof(failure_->sentence) - 1);
+  std::copy_n(sentence.data(), length, failure_->sentence);
+  failure_->sentence[length] = '\0';
+  std::atomic_ref(failure_->failed).store(2, std::memory_order_release);
+}
+
+}  // namespace frugal
