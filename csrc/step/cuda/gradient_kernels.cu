@@ -342,8 +342,10 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
     launch_losses<Program, P, Scores, OwnValues<kThreads>>(s, stream);
   }
   launch_gradients<Program, P>(s, stream);
-  const auto sum_up = sum_threads(s) == kShortSumThreads ? sums_kernel<kShortSumThreads> : sums_kernel<kSumThreads>;
-  launch(sum_up, sum_blocks(s), sum_threads(s), sum_floats(s), stream, "sums of gradients", s);
+  with_team(s, [&]<int kTeam>() {
+    launch(sums_kernel<kTeam>, sum_blocks(s, kTeam), block_of_team(kTeam), sum_floats(s, kTeam), stream,
+           "sums of gradients", s);
+  });
 }
 
 template <typename Program, typename P, typename Scores>

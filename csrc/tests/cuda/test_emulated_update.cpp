@@ -114,7 +114,9 @@ TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
   std::mt19937 random(1);
   const std::tuple<std::int64_t, float, float> cases[] = {{1, 1e-40f, 1e-40f}, {7, 1.0f, 1.0f},
                                                           {127, 0.0f, 0.0f},   {400, 1.0f, 1.0f},
-                                                          {600, 1.0f, 1e-40f}, {600, 1e-40f, 1.0f}};
+                                                          {600, 1.0f, 1e-40f}, {600, 1e-40f, 1.0f},
+                                                          {100, 1.0f, 1e-40f}, {128, 1.0f, 1.0f},
+                                                          {200, 1.0f, 1e-40f}, {256, 1.0f, 1.0f}};
   for (const auto& [dim, scale, last] : cases) {
     SCOPED_TRACE(testing::Message() << scale << ", " << last);
     const Case one(dim, scale, last, 2, kRows, random), two(3, scale, last, 1, kRows, random);
@@ -131,7 +133,7 @@ TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
 // Of ranks whose mean squares of their own columns are 0, but for one of them: the bits of their mean.
 TEST(EmulatedUpdate, TakesTheMeanOfTheMeanSquaresOfRanks) {
   std::mt19937 random(2);
-  for (const auto& [dim, ranks, rank] : {std::tuple{400, 2, 1}, {400, 2, 0}, {600, 8, 5}, {40, 4, 3}})
+  for (const auto& [dim, ranks, rank] : {std::tuple{400, 2, 1}, {400, 2, 0}, {600, 8, 5}, {200, 2, 0}, {40, 4, 3}})
     for (const float scale : {1.0f, 1e-20f}) {  // by all ways of an update
       Case one(dim, scale, scale, 2, kRows, random);
       std::vector<std::vector<float>> parts;
