@@ -22,7 +22,7 @@ constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 25
 constexpr int kHot = 96;                 // a row with more occurrences is hot
 constexpr int kHotColumns = 16;          // of a hot row, by a block
 constexpr int kHeld = 1024;              // occurrences of a hot row that are looked up at once
-constexpr std::int64_t kHotShares = 8;
+constexpr std::int64_t kHotBlocks = 200;  // for hot rows: as many shares of them as there are blocks for all columns
 // Groups of threads share the occurrences of a hot row, and divide so many of them between two barriers.
 constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kAhead;
 static_assert(kHot <= kThreads);
@@ -36,10 +36,11 @@ struct Updates {
   int tables;
   std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
   int slices;           // blocks of a share, each with kThreads columns of its rows
-  int hot_slices;       // blocks of one of kHotShares shares of the hot rows, each with kHotColumns columns
+  std::int64_t hot_shares;  // of the hot rows
+  int hot_slices;           // blocks of one of these shares, each with kHotColumns columns
 
   FRUGAL_EVERYWHERE std::int64_t many_blocks() const { return shares * slices; }
-  FRUGAL_EVERYWHERE std::int64_t hot_blocks() const { return kHotShares * hot_slices; }
+  FRUGAL_EVERYWHERE std::int64_t hot_blocks() const { return hot_shares * hot_slices; }
 };
 
 struct RowOfTable {
@@ -110,7 +111,7 @@ __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int 
 }
 
 // A lane's columns of those that kLanes lanes, which have a row, keep in registers at once: four neighbours of each
-// 4 * kLanes. Rows begin at 16 bytes, and have a multiple of four columns.
+// 4 * kLanes. Rows begin at 16 bytes, and have room for whole words of four; in half precision they are whole words.
 template <int kLanes>
 struct LaneColumns {
   static constexpr int kWords = 4, kCount = 4 * kWords, kOfRow = kCount * kLanes;
@@ -142,7 +143,13 @@ struct LaneColumns {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       const int at = place(w);
-      if (at < left) *reinterpret_cast<float4*>(to + at) = {x[4 * w], x[4 * w + 1], x[4 * w + 2], x[4 * w + 3]};
+      if (at + 4 <= left) {
+        *reinterpret_cast<float4*>(to + at) = {x[4 * w], x[4 * w + 1], x[4 * w + 2], x[4 * w + 3]};
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < 3; ++k)  // the row's state may be next
+        if (at + k < left) to[at + k] = x[4 * w + k];
     }
   }
 };
@@ -521,9 +528,9 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   __shared__ uint2 noise[kWarps][kHalfPrecision ? LaneColumns<kWarpLanes>::kOfRow / 4 : 1];
   std::int64_t block = blockIdx.x;
   if (block < work.hot_blocks()) {
-    const int slice = static_cast<int>(block / kHotShares);
+    const int slice = static_cast<int>(block / work.hot_shares);
     const auto wanted = [](const TableUpdate& s, std::int64_t u) { return is_hot(s, u, Occurrences(s.gradients, u)); };
-    each_row(work, block % kHotShares, kHotShares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+    each_row(work, block % work.hot_shares, work.hot_shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
       update_hot_row<kHalfPrecision>(s, u, slice, work.negative_rate);
     });
     return;
@@ -558,12 +565,12 @@ __global__ void __launch_bounds__(kThreads)
   if (DeviceWarp::lane() == 0) squares[row] = mean[0];
 }
 
-// Whether all rows of a table and of its gradients begin at 16 bytes, and have a multiple of four columns.
+// Whether rows of a table and of its gradients are as LaneColumns takes them.
 bool is_aligned(const TableUpdate& table) {
   const RowMemory& memory = table.memory;
   const auto begins = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % sizeof(float4) == 0; };
-  bool aligned = memory.dim % 4 == 0 && memory.stride % 4 == 0 && begins(memory.host_rows) && begins(memory.cache) &&
-                 begins(memory.staging) && begins(table.records);
+  bool aligned = (memory.dim % 4 == 0 || !memory.is_half()) && memory.stride % 4 == 0 && begins(memory.host_rows) &&
+                 begins(memory.cache) && begins(memory.staging) && begins(table.records);
   for (int e = 0; e < table.gradients.entries; ++e)
     aligned = aligned && begins(table.gradients.entry[e].values) && table.gradients.entry[e].stride % 4 == 0;
   return aligned;
@@ -593,6 +600,7 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
   work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
   work.hot_slices = static_cast<int>((widest + kHotColumns - 1) / kHotColumns);
+  work.hot_shares = std::clamp<std::int64_t>(kHotBlocks / work.hot_slices, 1, rows);
   const auto launch_for = [&]<int kLanes>() {
     const auto kernel = any_half ? update_kernel<true, kLanes> : update_kernel<false, kLanes>;
     const unsigned blocks = static_cast<unsigned>(work.hot_blocks() + work.many_blocks()) +

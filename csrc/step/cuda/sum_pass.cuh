@@ -34,15 +34,15 @@ __device__ inline void sync_team() {
 template <int kThreads>
 __device__ inline void add_losses(const Step& s) {
   double positive = 0.0, negative = 0.0, penalty = 0.0;
-#pragma unroll 8
+#pragma unroll 16  // loads that are under way together: one block has to wait for all of them
   for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kThreads) {
     positive += s.query_states[i].positive_loss;
     negative += s.query_states[i].negative_loss;
   }
   if (s.regularized) {
-#pragma unroll 8
+#pragma unroll 16
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kThreads) penalty += s.entity_regularization[i];
-#pragma unroll 8
+#pragma unroll 16
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kThreads) penalty += s.relation_regularization[i];
   }
   add_to_sums<kThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);

@@ -7,7 +7,7 @@ from ...models import RowDims
 from ...options import TrainConfig
 from ...store.row_bytes import FLOAT, row_bytes
 from ..step.native_step import native_step
-from ..step.step_config import step_config
+from ..step.step_config import gradient_stride, step_config
 from .transfer_bytes import step_block, transfer_bytes
 
 
@@ -23,7 +23,8 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     batch = config.batch
     layout = step_block(config, dims, entities, relations)
     negatives = batch.positives // batch.chunk * batch.negatives
-    gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
+    of_entity, of_relation = gradient_stride(dims.entity), gradient_stride(dims.relation)
+    gradients = (entities + negatives) * (of_entity + 1) + batch.positives * (of_relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
     beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
     beside += min(held, BYTES_PER_COPY)  # of rows that are copied to the host
