@@ -19,13 +19,6 @@ using FRUGAL_ISA::regularize;
 // Floats of a gradient that are made at a time, where it is kept in factors: few enough for the first cache.
 constexpr std::int64_t kPiece = 4 * kSumRun;
 
-// Of an entity's occurrence o among the positives.
-template <typename Gradients>
-auto positive_gradient(const Batch& batch, Gradients& gradients, std::int32_t o) {
-  const std::int64_t end = batch.positive_occurrence[o], positives = batch.positives();
-  return end < positives ? gradients.head[end] : gradients.tail[end - positives];
-}
-
 // What a step does to one row: applies its entries by row-wise Adagrad, or hands its gradients over.
 class RowChange {
  public:
@@ -123,27 +116,18 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
   }
   RowChange row(rows.entities, entity, entity_dim_, learning_rate_);
   if (last > first) {
-    float* sum = positive_gradient(batch, gradients, first);  // read by nobody else
-    for (std::int32_t o = first + 1; o < last; ++o)
-      add_to(sum, positive_gradient(batch, gradients, o), entity_dim_);
+    const auto end_of = [&](std::int32_t o) {
+      const std::int64_t end = batch.positive_occurrence[o], positives = batch.positives();
+      return end < positives ? gradients.head[end] : gradients.tail[end - positives];
+    };
+    float* sum = end_of(first);  // read by nobody else
+    for (std::int32_t o = first + 1; o < last; ++o) add_to(sum, end_of(o), entity_dim_);
     if (loss_.regularized()) add_to(sum, penalty, entity_dim_);
     row.entry(0, 1, [&](std::int32_t, std::int64_t first, std::int64_t) { return sum + first; });
   }
   row.entry(first_negative, last_negative, [&](std::int32_t o, std::int64_t first, std::int64_t) {
     return gradients.negative[batch.negative_occurrence[o]] + first;
   });
-}
-
-void RowUpdates::prefetch_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity,
-                                 const EdgeGradients& gradients) const {
-  constexpr std::int32_t kMost = 4;  // occurrences, so that what is asked for stays until it is read
-  prefetch_row(rows.entities.source[entity], entity_dim_);
-  const std::int32_t first = batch.positive_offset[entity], last = batch.positive_offset[entity + 1];
-  for (std::int32_t o = first; o < std::min(last, first + kMost); ++o)
-    prefetch_row(positive_gradient(batch, gradients, o), entity_dim_);
-  const std::int32_t begin = batch.negative_offset[entity], end = batch.negative_offset[entity + 1];
-  for (std::int32_t o = begin; o < std::min(end, begin + kMost); ++o)
-    prefetch_row(gradients.negative[batch.negative_occurrence[o]], entity_dim_);
 }
 
 void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation,

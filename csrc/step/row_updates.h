@@ -21,9 +21,6 @@ class RowUpdates {
   void start(const Batch& batch);
   void update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, EdgeGradients& gradients,
                      int worker);
-  // Asks for what update_entity reads, soon before it does.
-  void prefetch_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity,
-                       const EdgeGradients& gradients) const;
   void update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, EdgeGradients& gradients,
                        int worker);
   void update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, EdgeGradients& gradients,

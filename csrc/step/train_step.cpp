@@ -81,6 +81,7 @@ StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const st
   StepLosses losses = this->losses();
   const auto entities = static_cast<std::int64_t>(batch.entities.size());
   const auto relations = static_cast<std::int64_t>(relations_updated ? 0 : batch.relations.size());
+  const std::int64_t dim = model_->spec().entity_dim;
   const std::int64_t relations_of_task = model_->projected() ? 1 : kRows;
   std::int64_t relation_tasks = pieces(relations, relations_of_task);
   const auto update_relations_of = [&](std::int64_t task, int worker) {
@@ -95,7 +96,7 @@ StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const st
     if (task < relation_tasks) return update_relations_of(task, worker);
     const std::int64_t first = (task - relation_tasks) * kRows, end = std::min(entities, first + kRows);
     for (std::int64_t u = first; u < end; ++u) {
-      if (u + 1 < end) updates_.prefetch_entity(batch, rows, u + 1, gradients_);
+      if (u + 1 < end) prefetch_row(rows.entities.source[u + 1], dim);
       updates_.update_entity(batch, rows, u, gradients_, worker);
     }
   });
