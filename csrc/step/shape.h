@@ -12,8 +12,7 @@ namespace frugal {
 
 inline constexpr std::int64_t kVector = 16;  // floats of a Vec
 inline constexpr std::int64_t kTile = 12;    // a multiple of every tile's height
-inline constexpr std::int64_t kBlock = 24;   // rows of a block of queries or negatives, at most: the last ones decide
-                                             // how long threads wait for each other
+inline constexpr std::int64_t kBlock = 48;   // rows of a block of queries or negatives, at most
 inline constexpr std::int64_t kEdges = 32;   // edges of a task that handles edges one by one
 inline constexpr std::int64_t kLargeRow = 4096;  // floats of a row that is worth a task of its own
 

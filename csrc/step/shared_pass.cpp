@@ -1,9 +1,8 @@
 // Gradients of a step whose negatives are compared as they are, in phases of independent tasks:
 //   queries:   the query and the positive score of each edge; the negatives copied, and packed into panels
-//   scores:    per block of queries: comparisons, losses, weights; gradients of the queries, where they are a product,
-//              and then, unless they wait for more, those of their edges' rows
+//   scores:    per block of queries: comparisons, losses, weights; gradients of the queries, where they are a product
 //   negatives: per block of negatives: their gradients, from the weights; or, where gradients are no product, those of
-//              queries and negatives together, per vector of columns; then the edge gradients that are still missing
+//              queries and negatives together, per vector of columns; then the edge gradients of each positive
 // The matrix of positives x negatives is written once, as the weights.
 #include <cstring>
 
@@ -30,7 +29,6 @@ class SharedPass final : public GradientPass {
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
 
-    const bool by_relation = relations_are_large();
     const std::int64_t edge_tasks = pieces(shape.positives, kEdges);
     for_tasks(context_.pool, edge_tasks + shape.chunks * shape.vectors, [&](std::int64_t task, int) {
       if (task < edge_tasks)
@@ -45,7 +43,6 @@ class SharedPass final : public GradientPass {
     const std::int64_t query_blocks = pieces(shape.chunk_size, query_block);
     const std::int64_t vectors = pieces(dim_ / parts(), kVector);
     const bool one_pass = compares_pairs() && shape.chunks * vectors >= context_.pool.threads();
-    const bool edges_with_queries = !one_pass && !by_relation && shape.own == 0;
     const Share own = ranks ? ranks->share(shape.positives) : Share{0, shape.positives};
     const auto for_queries = [&](auto body) {  // body(chunk, first query in it, count, worker) for blocks of them
       for_tasks(context_.pool, shape.chunks * query_blocks, [&](std::int64_t task, int worker) {
@@ -53,20 +50,16 @@ class SharedPass final : public GradientPass {
         body(chunk, first, std::min(query_block, shape.chunk_size - first), worker);
       });
     };
-    const auto differentiate = [&](std::int64_t chunk, std::int64_t first, std::int64_t count) {
-      if (!one_pass) differentiate_queries(shape, chunk, first, count);
-      const std::int64_t edge = chunk * shape.chunk_size + first;
-      if (edges_with_queries) differentiate_edges(batch, shape, rows, edge, edge + count, out);
-    };
     for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int worker) {
       score(batch, shape, own, chunk, first, count, scratch_[worker], out);
-      if (whole_) differentiate(chunk, first, count);
+      if (whole_ && !one_pass) differentiate_queries(shape, chunk, first, count);
     });
     if (ranks) {
       gather_weights(shape, *ranks, out);
-      for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int) {
-        differentiate(chunk, first, count);
-      });
+      if (!one_pass)
+        for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int) {
+          differentiate_queries(shape, chunk, first, count);
+        });
     }
     clock.lap(PhaseClock::kScores);
 
@@ -86,12 +79,13 @@ class SharedPass final : public GradientPass {
         differentiate_negatives(shape, chunk, first, count, out);
       });
     }
+    const bool by_relation = context_.model.spec().relation_dim > kLargeRow;
     if (by_relation) {
       for_tasks(context_.pool, static_cast<std::int64_t>(batch.relations.size()), [&](std::int64_t r, int worker) {
         differentiate_edges(batch, shape, rows, batch.relation_offset[r], batch.relation_offset[r + 1], out);
         if (update) update(r, worker);
       });
-    } else if (!edges_with_queries) {
+    } else {
       for_tasks(context_.pool, edge_tasks, [&](std::int64_t task, int) {
         differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges), out);
       });
@@ -130,18 +124,14 @@ class SharedPass final : public GradientPass {
             rows.entities.source[batch.tail_slot[edge]]};
   }
 
-  // Whether edges go in the order of their relations, in which a large relation row is read once for all of them.
-  bool relations_are_large() const { return context_.model.spec().relation_dim > kLargeRow; }
-
-  // Calls body(edge, its rows) for edges [first, end), in the order of their relations if these are large.
+  // Calls body(edge, its rows) for edges [first, end) in the order of their relations, in which a large relation row is
+  // read once for all of them.
   template <typename Body>
   void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end, Body body) {
-    const std::int32_t* const order = relations_are_large() ? batch.relation_occurrence.data() : nullptr;
-    const auto edge_at = [order](std::int64_t i) { return order ? order[i] : i; };
     for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t edge = edge_at(i);
+      const std::int64_t edge = batch.relation_occurrence[i];
       if (i + 1 < end) {
-        const Triple next = triple(batch, rows, edge_at(i + 1));
+        const Triple next = triple(batch, rows, batch.relation_occurrence[i + 1]);
         for (const float* row : {next.head, next.relation, next.tail}) prefetch_row(row, dim_);
       }
       body(edge, triple(batch, rows, edge));
