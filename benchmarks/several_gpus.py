@@ -11,7 +11,8 @@ its log but the first, added over ranks, times the batch of a rank. Legs that th
 again.
 
 fb15k, and rows for the data-parallel legs there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and
-RotatE there, and RESCAL and TransR, which several GPUs train data parallel. large: N entities (20 million) by 400
+RotatE there, and RESCAL and TransR, which several GPUs train data parallel. skewed: the graph of skewed_graph.py with
+the table on the devices [skewed_gpus_over_one], by the number of GPUs. large: N entities (20 million) by 400
 behind a cache of 5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the
 data-parallel legs there.
 shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
@@ -41,9 +42,10 @@ from pathlib import Path
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 
 from . import machine, result_file
-from .train import BATCH, NEGATIVES, RECIPES
+from .skewed_graph import SkewedGraph
+from .train import BATCH, NEGATIVES, RECIPES, made_graph_flags
 
-PARTS = ("fb15k", "rows", "models", "large", "large_rows", "shares")
+PARTS = ("fb15k", "rows", "models", "skewed", "large", "large_rows", "shares")
 SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
@@ -119,6 +121,7 @@ COMPARED = [
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
     ("transr", "models", ("TransR_rows",), ("TransR_one",)),
+    ("skewed", "skewed", ("columns_on_device",), ("one_on_device",)),
     ("20m", "large", ("columns",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
     ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
@@ -141,7 +144,8 @@ def ratios(report, counts):
                     for count in counts}
     large = report.get("large", {})
     cached = {str(count): over(large, of(("columns",), count), of(("columns_uncached",), count)) for count in counts}
-    found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla, "cache_over_none": cached}
+    found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla, "cache_over_none": cached,
+             "skewed_gpus_over_one": over_one["skewed"]}
     if 2 in counts:
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
@@ -241,6 +245,11 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("
                 legs.leg("large", f"{model}_one", [*large_graph, *CACHED], model, 4000)
                 for count in counts:
                     legs.leg("large", f"{model}_columns", [*large_graph, *SEVERAL["columns"]], model, 4000, count)
+        if "skewed" in parts:
+            skewed = made_graph_flags(SkewedGraph(), folder)
+            legs.leg("skewed", "one_on_device", [*skewed, *ONE["one_on_device"]])
+            for count in counts:
+                legs.leg("skewed", "columns_on_device", [*skewed, *SEVERAL["columns_on_device"]], count=count)
         if "models" in parts:
             for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)

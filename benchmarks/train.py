@@ -52,26 +52,19 @@ SLOW_IN_VANILLA = {"TransE_l1": 5, "RotatE": 2, "RESCAL": 2, "TransR": 2}  # ste
 NO_GPU = "this benchmark computes on the CPU; benchmarks/train_gpu.py has the legs on a GPU"
 
 
-def graph_flags(data_path, folder):
-    """Flags that name FB15k, or a graph of its size made in `folder`."""
-    if data_path:
-        return ["--dataset", "FB15k", "--data_path", str(data_path)]
-    graph = SyntheticGraph(14_951, 1_345, 483_142, 1000, 1000, name="fb15k-sized")
+FB15K_SIZED = SyntheticGraph(14_951, 1_345, 483_142, 1000, 1000, name="fb15k-sized")
+
+
+def graph_flags(data_path, folder, name="FB15k", made=FB15K_SIZED):
+    """Flags that name a data set of data_path, or without that a graph of its size made in `folder`."""
+    return ["--dataset", name, "--data_path", str(data_path)] if data_path else made_graph_flags(made, folder)
+
+
+def made_graph_flags(graph, folder):
+    """Flags that name a generated graph, which is written to `folder`."""
     path = write(graph, Path(folder))
-    return [
-        "--dataset",
-        graph.name,
-        "--format",
-        "udd_hrt",
-        "--data_path",
-        str(path),
-        "--data_files",
-        "entities.tsv",
-        "relations.tsv",
-        "train.tsv",
-        "valid.tsv",
-        "test.tsv",
-    ]
+    return ["--dataset", graph.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files", "entities.tsv",
+            "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
 
 
 def legs_of(model, threads):

@@ -1,7 +1,7 @@
 """Training steps per second on one GPU, of ours and of DGL-KE, from the command line.
 
-    python -m benchmarks.train_gpu --json FILE [--part {fb15k,memory,models,large}] [--legs NAME ...] [--data_path P]
-                                   [--entities N]
+    python -m benchmarks.train_gpu --json FILE [--part {fb15k,memory,models,shapes,large}] [--legs NAME ...]
+                                   [--data_path P] [--entities N]
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
 [default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
@@ -10,6 +10,9 @@ graphs, with flush threads, with tf32x3 and tf32, and with rows in half precisio
 [step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph
 (compiled_torch.py), over ours there [device_step_over_compiled_torch].
 models: all eight models, behind a cache of 5 %.
+shapes: a step on other graphs, with the table on the device, over one on FB15k there: on the graph of skewed_graph.py
+[step_us_skewed], on wn18rr [step_us_wn18rr] and on a graph of one relation [step_us_one_relation]; by graph in
+[shapes_over_fb15k], the worst of them in [step_us_skewed_over_fb15k].
 memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
 resident, behind 5 % and with the default, rows in float32 and in half precision.
 large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in half precision
@@ -27,13 +30,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from dglke_frugal.data.synthetic import SyntheticGraph, write
+from dglke_frugal.data.synthetic import SyntheticGraph
 
 from . import result_file
+from .skewed_graph import SkewedGraph
 from .timed_run import run
-from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
+from .train import BATCH, FB15K_SIZED, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags, made_graph_flags
 
 LARGE_TRIPLES = 5_000_000
 CACHED = ["--cache_ratio", "0.05"]
@@ -51,11 +56,13 @@ FRUGAL = {
     "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
     "frugal_fp16_rows_on_device": ["--flush", "none", "--row_dtype", "fp16"],
 }
-PARTS = ("fb15k", "memory", "models", "large")
+PARTS = ("fb15k", "memory", "models", "shapes", "large")
+WN18RR_SIZED = SyntheticGraph(40_943, 11, 86_835, 1000, 1000, name="wn18rr-sized")
+ONE_RELATION = replace(FB15K_SIZED, n_relations=1, name="one_relation")
 MEMORY = ("frugal_on_device", "frugal", "frugal_default")  # legs of that part
 KEYS = ("frugal_over_vanilla_gpu", "default_over_vanilla_gpu", "frugal_over_vanilla_mix", "step_us_on_device",
         "step_us_on_device_tf32x3", "step_us_fb15k_5", "step_us_fb15k_5_fp16", "step_us_20m_5", "step_us_20m_5_fp16",
-        "device_step_over_compiled_torch", "device_peak_over_plan", "stall_share")
+        "step_us_skewed_over_fb15k", "device_step_over_compiled_torch", "device_peak_over_plan", "stall_share")
 
 
 def recipe(model):
@@ -117,7 +124,7 @@ def main():
                         help="write the results here; parts that are there already are kept")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--legs", nargs="+", help="of fb15k and large, by name (all)")
-    parser.add_argument("--data_path", help="folder with FB15k in it")
+    parser.add_argument("--data_path", help="folder with FB15k and wn18rr in it")
     parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=8, help="of each leg, without its start (%(default)s)")
@@ -138,7 +145,7 @@ def main():
         result_file.write(options.json, report)
 
     with tempfile.TemporaryDirectory() as folder:
-        graph = graph_flags(options.data_path, folder) if {"fb15k", "memory", "models"} & set(options.part) else []
+        graph = graph_flags(options.data_path, folder) if set(PARTS[:-1]) & set(options.part) else []
         if "fb15k" in options.part:
             leg("fb15k", "vanilla", [*graph, "--backend", "vanilla"], "TransE_l2", 50)
             for name, flags in FRUGAL.items():
@@ -164,12 +171,20 @@ def main():
                 leg("models", model, [*graph, *CACHED], model, 500)
                 if model not in NOT_IN_VANILLA:
                     leg("models", f"vanilla_{model}", [*graph, "--backend", "vanilla"], model, 20)
+        if "shapes" in options.part:
+            graphs = {"fb15k": graph, "skewed": made_graph_flags(SkewedGraph(), folder),
+                      "wn18rr": graph_flags(options.data_path, folder, "wn18rr", WN18RR_SIZED),
+                      "one_relation": made_graph_flags(ONE_RELATION, folder)}
+            for name, flags in graphs.items():
+                leg("shapes", name, [*flags, *FRUGAL["frugal_on_device"]], "TransE_l2")
+            legs = report.setdefault("shapes", {})
+            ratios = {name: over(legs, "fb15k", name) for name in graphs if name != "fb15k"}
+            report |= {"shapes_over_fb15k": ratios, **{f"step_us_{name}": microseconds(legs, name) for name in ratios}}
+            report["step_us_skewed_over_fb15k"] = max(ratios.values()) if all(ratios.values()) else None
         if "large" in options.part:
             large = SyntheticGraph(options.entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large")
-            path = write(large, Path(folder))
             report["entities"] = options.entities
-            flags = ["--dataset", large.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files",
-                     "entities.tsv", "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
+            flags = made_graph_flags(large, folder)
             for name in ("frugal", "frugal_fp16_rows", "frugal_staged", "frugal_sync"):
                 leg("large", name, [*flags, *FRUGAL[name]], "TransE_l2", 500)
             leg("large", "vanilla_mix", [*flags, "--backend", "vanilla", "--mix_cpu_gpu"], "TransE_l2", 20)

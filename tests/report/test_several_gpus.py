@@ -1,8 +1,11 @@
 """The ratios that benchmarks/several_gpus.py makes of its legs."""
 import json
 
+import numpy as np
+
 from benchmarks import several_gpus
 from benchmarks.several_gpus import ratios, stall_shares
+from benchmarks.skewed_graph import HEADS, SkewedGraph
 
 
 def leg(rate):
@@ -28,6 +31,20 @@ def test_what_a_cache_gains_is_over_none_and_by_the_number_of_gpus():
     report = {"large": {"columns_2": leg(6.0), "columns_fp16_2": leg(9.0), "columns_uncached_2": leg(4.0),
                         "columns_4": leg(8.0)}}
     assert ratios(report, [2, 4])["cache_over_none"] == {"2": 1.5, "4": None}
+
+
+def test_the_skewed_graph_is_compared_by_the_number_of_gpus():
+    report = {"skewed": {"one_on_device": leg(2.0), "columns_on_device_2": leg(3.0), "columns_on_device_4": leg(5.0)}}
+    assert ratios(report, [2, 4])["skewed_gpus_over_one"] == {"2": 1.5, "4": 2.5}
+
+
+def test_the_skewed_graph_has_two_large_relations_and_few_heads():
+    graph = SkewedGraph()
+    triples = graph.triples(0, 100_000)
+    shares = np.bincount(triples.relation, minlength=graph.n_relations) / 100_000
+    assert len(shares) == 76 and abs(shares[0] - 0.42) < 0.01 and abs(shares[1] - 0.21) < 0.01
+    assert triples.head.max() < HEADS <= triples.tail.min() and triples.tail.max() < graph.n_entities
+    assert 0.003 < np.bincount(triples.tail).max() / 100_000 < 0.007
 
 
 def test_what_p2f_gains_data_parallel_and_what_it_waits_for():

@@ -32,7 +32,7 @@ class Buffer {
     if (floats <= size_) return;
     constexpr std::size_t kPage = std::size_t{1} << 21;
     const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
-    const std::size_t alignment = bytes < kPage ? 64 : kPage;
+    const std::size_t alignment = bytes <= kPage / 2 ? 64 : kPage;  // what fills most of a page is worth one
     const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
     std::free(std::exchange(data_, nullptr));
     size_ = 0;

@@ -22,7 +22,7 @@ constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 25
 constexpr int kHot = 96;                 // a row with more occurrences is hot
 constexpr int kHotColumns = 16;          // of a hot row, by a block
 constexpr int kHeld = 1024;              // occurrences of a hot row that are looked up at once
-constexpr std::int64_t kHotShares = 8;
+constexpr std::int64_t kHotBlocks = 200;  // for hot rows: as many shares of them as there are blocks for all columns
 // Groups of threads share the occurrences of a hot row, and divide so many of them between two barriers.
 constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kAhead;
 static_assert(kHot <= kThreads);
@@ -36,10 +36,11 @@ struct Updates {
   int tables;
   std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
   int slices;           // blocks of a share, each with kThreads columns of its rows
-  int hot_slices;       // blocks of one of kHotShares shares of the hot rows, each with kHotColumns columns
+  std::int64_t hot_shares;  // of the hot rows
+  int hot_slices;           // blocks of one of these shares, each with kHotColumns columns
 
   FRUGAL_EVERYWHERE std::int64_t many_blocks() const { return shares * slices; }
-  FRUGAL_EVERYWHERE std::int64_t hot_blocks() const { return kHotShares * hot_slices; }
+  FRUGAL_EVERYWHERE std::int64_t hot_blocks() const { return hot_shares * hot_slices; }
 };
 
 struct RowOfTable {
@@ -91,15 +92,15 @@ __device__ void store_half(float* to, std::int64_t column, float value, std::uin
   reinterpret_cast<std::uint16_t*>(to)[column] = Half::round(value, noise);
 }
 
-// By what columns first + lane + 32 k of a row in half precision are rounded: calls take(column, 16 bits) for each,
+// By what columns first + lane + kLanes k of a row in half precision are rounded: calls take(column, 16 bits) for each,
 // below `end`. In a whole row eight of them share a block of noise; of a rank that has some columns they may begin
 // within one and go on in another.
-template <typename Take>
+template <int kLanes, typename Take>
 __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int end, Take take) {
   std::uint32_t block = ~0u;
   PhiloxWords words;
 #pragma unroll 1
-  for (int column = first + DeviceWarp::lane(); column < end; column += kWarpLanes) {
+  for (int column = first + DeviceWarp::lane() % kLanes; column < end; column += kLanes) {
     const std::uint32_t whole = s.rounding.by.columns.of(column);
     if (RoundingNoise::block_of(whole) != block) {
       block = RoundingNoise::block_of(whole);
@@ -109,24 +110,26 @@ __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int 
   }
 }
 
-// A lane's columns of the ones that a warp has in registers at once: four neighbours of each 128. Rows begin at 16
-// bytes, and have a multiple of four columns.
+// A lane's columns of the ones that the kLanes lanes of a row keep in registers at once: four neighbours of each
+// 4 * kLanes. Rows begin at 16 bytes, and have room for whole words of four; in half precision they are whole words.
+template <int kLanes>
 struct LaneColumns {
-  static constexpr int kWords = 4, kCount = 4 * kWords, kOfWarp = kCount * kWarpLanes;
+  static constexpr int kWords = 4, kCount = 4 * kWords, kOfRow = kCount * kLanes;
 
+  static __device__ int place(int word) { return 4 * (word * kLanes + DeviceWarp::lane() % kLanes); }
   static __device__ void load(const float* from, int left, float (&x)[kCount]) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      const int at = place(w);
       const float4 word = at < left ? *reinterpret_cast<const float4*>(from + at) : float4{};
       x[4 * w] = word.x, x[4 * w + 1] = word.y, x[4 * w + 2] = word.z, x[4 * w + 3] = word.w;
     }
   }
-  // noise: by what they are rounded, 16 bits for each of the warp's columns.
+  // noise: by what they are rounded, 16 bits for each of the row's columns.
   static __device__ void store_half(float* to, int left, const float (&x)[kCount], const std::uint16_t* noise) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      const int at = place(w);
       if (at >= left) continue;
       const uint2 by = *reinterpret_cast<const uint2*>(noise + at);
       const auto round = [&](int k, std::uint32_t bits) -> std::uint32_t {
@@ -139,30 +142,45 @@ struct LaneColumns {
   static __device__ void store(float* to, int left, const float (&x)[kCount]) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
-      if (at < left) *reinterpret_cast<float4*>(to + at) = {x[4 * w], x[4 * w + 1], x[4 * w + 2], x[4 * w + 3]};
+      const int at = place(w);
+      if (at + 4 <= left) {
+        *reinterpret_cast<float4*>(to + at) = {x[4 * w], x[4 * w + 1], x[4 * w + 2], x[4 * w + 3]};
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < 3; ++k)  // the row's state may be next
+        if (at + k < left) to[at + k] = x[4 * w + k];
     }
   }
 };
 
-// A row's few occurrences, which the first lanes of a warp have looked up.
+// The few occurrences of each of a warp's rows, which the first of a row's kLanes lanes have looked up.
+template <int kLanes>
 struct FewOccurrences {
   const StepGradients& gradients;
   int of_first, count;
+  int most;      // of any of the warp's rows
   int place;     // of the lane's own
   float square;  // its mean square
 
-  __device__ explicit FewOccurrences(const Occurrences& all)
-      : gradients(*all.gradients), of_first(all.of_first), count(all.count), place(0), square(0.0f) {
-    const int lane = DeviceWarp::lane();
+  // wanted: whether the row's occurrences are; else it has none.
+  __device__ FewOccurrences(const Occurrences& all, bool wanted)
+      : gradients(*all.gradients), of_first(all.of_first), count(wanted ? all.count : 0), place(0), square(0.0f) {
+    most = count;
+#pragma unroll
+    for (int other = kLanes; other < kWarpLanes; other *= 2) {
+      const int theirs = __shfl_xor_sync(DeviceWarp::kAll, most, other);
+      most = most > theirs ? most : theirs;
+    }
+    const int lane = DeviceWarp::lane() % kLanes;
     if (lane >= count) return;
     place = static_cast<int>(all.place(lane));
     square = all.entry(lane).square(place);
   }
-  // By all lanes: number k.
+  // By all lanes: number k of each row, or any gradient of a row that has fewer.
   __device__ const float* gradient(int k) const {
     const EntryGradients& entry = gradients.entry[k < of_first ? 0 : 1];
-    return entry.values + __shfl_sync(DeviceWarp::kAll, place, k) * entry.stride;
+    return entry.values + __shfl_sync(DeviceWarp::kAll, place, k, kLanes) * entry.stride;
   }
 };
 
@@ -177,11 +195,13 @@ struct RowMove {
       : record(s.records + u * stride), to(target_of(s.memory, s.writes.leave[u], s.writes.target[u])),
         negative_rate(rate), state(record[s.memory.dim]) {}
 
-  __device__ void add_squares(const FewOccurrences& few) {
+  template <int kLanes>
+  __device__ void add_squares(const FewOccurrences<kLanes>& few) {
     float after_first = state;
 #pragma unroll 1
-    for (int k = 0; k < few.count; ++k) {
-      state += __shfl_sync(DeviceWarp::kAll, few.square, k);
+    for (int k = 0; k < few.most; ++k) {
+      const float square = __shfl_sync(DeviceWarp::kAll, few.square, k, kLanes);
+      if (k < few.count) state += square;
       if (k < few.of_first) after_first = state;
     }
     first = deviation_of(after_first), last = deviation_of(state);
@@ -198,7 +218,7 @@ __device__ __noinline__ void update_row_generic(const TableUpdate& s, std::int64
 __device__ __noinline__ void update_half_row_generic(const TableUpdate& s, std::int64_t u, float negative_rate) {
   const int dim = static_cast<int>(s.memory.dim);
   RowMove row(s, u, s.memory.record_stride(), negative_rate);
-  const FewOccurrences few(Occurrences(s.gradients, u));
+  const FewOccurrences<kWarpLanes> few(Occurrences(s.gradients, u), true);
   row.add_squares(few);
   for (int first = 0; first < dim; first += kWarpLanes) {
     const int active = active_lanes(dim, first);
@@ -209,66 +229,81 @@ __device__ __noinline__ void update_half_row_generic(const TableUpdate& s, std::
       divide(step, k < few.of_first ? row.first : row.last);
       value[0] += step[0];
     }
-    make_noise(s, u, first, first + active,
+    make_noise<kWarpLanes>(s, u, first, first + active,
                [&](int column, std::uint32_t noise) { store_half(row.to, column, value[0], noise); });
   }
   if (DeviceWarp::lane() == 0) row.to[s.memory.embedding_floats()] = row.state;
 }
 
-// By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be outside the normal
+// By a warp: the rows from number `first_row` on that have few occurrences, each by kLanes of its lanes, which must be
+// all of them unless the lanes have room for all columns of any row. Where a number turns out to be outside the normal
 // range the row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of
-// kOfWarp columns.
-template <bool kHalfPrecision>
-__device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
-                                 float negative_rate, std::uint16_t* noise) {
+// kWarpLanes * LaneColumns::kCount columns.
+template <bool kHalfPrecision, int kLanes>
+__device__ void update_rows_alone(const Updates& work, std::int64_t first_row, std::uint16_t* noise) {
+  using Columns = LaneColumns<kLanes>;
+  const float negative_rate = work.negative_rate;
+  const int lane = DeviceWarp::lane();
+  const std::int64_t rows = work.first_row[work.tables], mine = first_row + lane / kLanes;
+  const RowOfTable at = find_row(work, mine < rows ? mine : rows - 1);
+  const TableUpdate& s = *at.table;
+  const std::int64_t u = at.row;
   const int dim = static_cast<int>(s.memory.dim);
   const bool rounds = kHalfPrecision && s.memory.is_half();
-  const auto generic_path = [&] {
-    if constexpr (kHalfPrecision)
-      if (rounds) return update_half_row_generic(s, u, negative_rate);
-    update_row_generic(s, u, negative_rate);
-  };
+  const Occurrences occurrences(s.gradients, u);
+  const bool wanted = mine < rows && occurrences.count <= kFew && !s.writes.pads(u);
+  bool by_columns = wanted && at.aligned && s.writes.leave[u] != RowDestination::kGradient;
   RowMove row(s, u, kHalfPrecision ? s.memory.record_stride() : s.memory.stride, negative_rate);
-  const FewOccurrences few(occurrences);
-  if (s.writes.leave[u] == RowDestination::kGradient) {
-#pragma unroll 1
-    for (int k = 0; k < few.count; ++k)
-      copy_row<DeviceWarp>(row.to + k * s.memory.record_stride(), few.gradient(k), dim);
-    return;
-  }
-  if (!aligned) return generic_path();
-  float values[LaneColumns::kCount], step[LaneColumns::kCount];  // on their way while mean squares are
-  LaneColumns::load(row.record, dim, values);
-  LaneColumns::load(few.gradient(0), few.count > 0 ? dim : 0, step);
+  const FewOccurrences<kLanes> few(occurrences, by_columns);
+  float values[Columns::kCount], step[Columns::kCount];  // on their way while mean squares are
+  Columns::load(row.record, by_columns ? dim : 0, values);
+  Columns::load(few.gradient(0), few.count > 0 ? dim : 0, step);
   row.add_squares(few);
+  std::uint16_t* const mine_of_noise = noise + lane / kLanes * Columns::kOfRow;
   bool normal_range = true;
   for (int first = 0;;) {
-    if (rounds) {  // while the row's words are on their way
-      const int end = dim < first + LaneColumns::kOfWarp ? dim : first + LaneColumns::kOfWarp;
+    if constexpr (kHalfPrecision) {  // while the row's words are on their way
+      const int end = dim < first + Columns::kOfRow ? dim : first + Columns::kOfRow;
       __syncwarp();  // the last one's noise has been used
-      make_noise(s, u, first, end, [&](int column, std::uint32_t bits) { noise[column - first] = bits; });
+      if (rounds)
+        make_noise<kLanes>(s, u, first, end,
+                           [&](int column, std::uint32_t bits) { mine_of_noise[column - first] = bits; });
       __syncwarp();
     }
 #pragma unroll 1
-    for (int k = 0; k < few.count; ++k) {
-      if (k > 0) LaneColumns::load(few.gradient(k) + first, dim - first, step);
+    for (int k = 0; k < few.most; ++k) {
+      const float* const gradient = few.gradient(k) + first;
+      if (k >= few.count) continue;
+      if (k > 0) Columns::load(gradient, dim - first, step);
 #pragma unroll
       for (float& each : step) each = row.negative_rate * each;
       normal_range = normal_range & divide_in_normal_range(step, k < few.of_first ? row.first : row.last);
 #pragma unroll
-      for (int v = 0; v < LaneColumns::kCount; ++v) values[v] += step[v];
+      for (int v = 0; v < Columns::kCount; ++v) values[v] += step[v];
     }
-    if (!__all_sync(DeviceWarp::kAll, normal_range)) return generic_path();
+    constexpr unsigned kOfRow = kLanes == kWarpLanes ? DeviceWarp::kAll : (1u << kLanes % kWarpLanes) - 1;
+    const unsigned others = __ballot_sync(DeviceWarp::kAll, !normal_range) >> lane / kLanes * kLanes;
+    by_columns = by_columns && (others & kOfRow) == 0;
     if (!rounds)
-      LaneColumns::store(row.to + first, dim - first, values);
+      Columns::store(row.to + first, by_columns ? dim - first : 0, values);
     else if constexpr (kHalfPrecision)
-      LaneColumns::store_half(row.to + first / 2, dim - first, values, noise);
-    first += LaneColumns::kOfWarp;
-    if (first >= dim) break;
-    LaneColumns::load(row.record + first, dim - first, values);
-    LaneColumns::load(few.gradient(0) + first, few.count > 0 ? dim - first : 0, step);
+      Columns::store_half(row.to + first / 2, by_columns ? dim - first : 0, values, mine_of_noise);
+    first += Columns::kOfRow;
+    if (kLanes < kWarpLanes || first >= dim || !by_columns) break;
+    Columns::load(row.record + first, dim - first, values);
+    Columns::load(few.gradient(0) + first, few.count > 0 ? dim - first : 0, step);
   }
-  if (DeviceWarp::lane() == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
+  if (by_columns && lane % kLanes == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
+  for (unsigned left = __ballot_sync(DeviceWarp::kAll, wanted && !by_columns && lane % kLanes == 0); left != 0;
+       left &= left - 1) {
+    const RowOfTable of = find_row(work, first_row + (__ffs(static_cast<int>(left)) - 1) / kLanes);
+    if constexpr (kHalfPrecision)
+      if (of.table->memory.is_half() && of.table->writes.leave[of.row] != RowDestination::kGradient) {
+        update_half_row_generic(*of.table, of.row, negative_rate);
+        continue;
+      }
+    update_row_generic(*of.table, of.row, negative_rate);
+  }
 }
 
 // The change of a column by kCount occurrences from number `first` on, before it is divided. Beyond the last one that
@@ -487,15 +522,15 @@ __device__ void each_row(const Updates& work, std::int64_t share, std::int64_t s
 }
 
 // The first blocks each take a slice of the hot rows of a share, the next ones a slice of the other rows with many
-// occurrences, the others a row per warp. kHalfPrecision: whether any of the tables is in half precision.
-template <bool kHalfPrecision>
+// occurrences, the others a row per kLanes lanes. kHalfPrecision: whether any of the tables is in half precision.
+template <bool kHalfPrecision, int kLanes>
 __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
-  __shared__ uint2 noise[kWarps][kHalfPrecision ? LaneColumns::kOfWarp / 4 : 1];
+  __shared__ uint2 noise[kWarps][kHalfPrecision ? LaneColumns<kWarpLanes>::kOfRow / 4 : 1];
   std::int64_t block = blockIdx.x;
   if (block < work.hot_blocks()) {
-    const int slice = static_cast<int>(block / kHotShares);
+    const int slice = static_cast<int>(block / work.hot_shares);
     const auto wanted = [](const TableUpdate& s, std::int64_t u) { return is_hot(s, u, Occurrences(s.gradients, u)); };
-    each_row(work, block % kHotShares, kHotShares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+    each_row(work, block % work.hot_shares, work.hot_shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
       update_hot_row<kHalfPrecision>(s, u, slice, work.negative_rate);
     });
     return;
@@ -513,13 +548,9 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
     return;
   }
   const int warp = threadIdx.x / kWarpLanes;
-  const std::int64_t unit = (block - work.many_blocks()) * kWarps + warp;
-  if (unit >= work.first_row[work.tables]) return;
-  const RowOfTable at = find_row(work, unit);
-  const Occurrences occurrences(at.table->gradients, at.row);
-  if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-    update_row_alone<kHalfPrecision>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
-                                     reinterpret_cast<std::uint16_t*>(noise[warp]));
+  const std::int64_t first = ((block - work.many_blocks()) * kWarps + warp) * (kWarpLanes / kLanes);
+  if (first < work.first_row[work.tables])
+    update_rows_alone<kHalfPrecision, kLanes>(work, first, reinterpret_cast<std::uint16_t*>(noise[warp]));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -534,12 +565,12 @@ __global__ void __launch_bounds__(kThreads)
   if (DeviceWarp::lane() == 0) squares[row] = mean[0];
 }
 
-// Whether all rows of a table and of its gradients begin at 16 bytes, and have a multiple of four columns.
+// Whether rows of a table and of its gradients are as LaneColumns takes them.
 bool is_aligned(const TableUpdate& table) {
   const RowMemory& memory = table.memory;
   const auto begins = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % sizeof(float4) == 0; };
-  bool aligned = memory.dim % 4 == 0 && memory.stride % 4 == 0 && begins(memory.host_rows) && begins(memory.cache) &&
-                 begins(memory.staging) && begins(table.records);
+  bool aligned = (memory.dim % 4 == 0 || !memory.is_half()) && memory.stride % 4 == 0 && begins(memory.host_rows) &&
+                 begins(memory.cache) && begins(memory.staging) && begins(table.records);
   for (int e = 0; e < table.gradients.entries; ++e)
     aligned = aligned && begins(table.gradients.entry[e].values) && table.gradients.entry[e].stride % 4 == 0;
   return aligned;
@@ -566,12 +597,23 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   if (rows == 0) return;
   const bool any_half =
       std::any_of(tables.begin(), tables.end(), [](const TableUpdate& each) { return each.memory.is_half(); });
-  const auto kernel = any_half ? update_kernel<true> : update_kernel<false>;
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
   work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
   work.hot_slices = static_cast<int>((widest + kHotColumns - 1) / kHotColumns);
-  const unsigned blocks = static_cast<unsigned>(work.hot_blocks() + work.many_blocks()) + blocks_of_warps(rows);
-  kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
+  work.hot_shares = std::clamp<std::int64_t>(kHotBlocks / work.hot_slices, 1, rows);
+  const auto launch_for = [&]<int kLanes>() {
+    const auto kernel = any_half ? update_kernel<true, kLanes> : update_kernel<false, kLanes>;
+    const unsigned blocks = static_cast<unsigned>(work.hot_blocks() + work.many_blocks()) +
+                            blocks_of_warps((rows * kLanes + kWarpLanes - 1) / kWarpLanes);
+    kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
+  };
+  // As few lanes for a row as have room for all of its columns: where ranks have some columns rows are short and many.
+  if (widest <= LaneColumns<8>::kOfRow)
+    launch_for.template operator()<8>();
+  else if (widest <= LaneColumns<16>::kOfRow)
+    launch_for.template operator()<16>();
+  else
+    launch_for.template operator()<kWarpLanes>();
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
 }
 

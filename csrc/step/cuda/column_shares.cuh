@@ -11,6 +11,7 @@ namespace frugal::cuda {
 // The raw values of pairs and queries, by a block of kThreads: the ones that this device has alone.
 template <int kThreads>
 struct OwnValues {
+  static constexpr bool kOfRanks = false;
   const Step& s;
   // n values from `from` on; there once the copies are.
   __device__ void load(const float* from, std::int64_t n, float* to) const { start_copy<kThreads>(to, from, n); }
@@ -23,6 +24,7 @@ __device__ inline void add_to(float4& sum, float4 x) { sum.x += x.x, sum.y += x.
 // The sums of what all ranks have written of this rank's share, after the collective. n is a multiple of kLanes.
 template <int kThreads>
 struct JoinedValues {
+  static constexpr bool kOfRanks = true;
   const Step& s;
 
   __device__ void load(const float* from, std::int64_t n, float* to) const {

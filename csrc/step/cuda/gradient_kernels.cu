@@ -88,18 +88,17 @@ struct SingleRow {
   std::int64_t row = 0, floats = 0;
   const float* from = nullptr;
 
-  static std::int64_t count(const Step& s) {
-    return s.chunks * s.columns + s.batch.most_entities + s.batch.most_relations;
-  }
+  static __host__ __device__ std::int64_t columns(const Step& s) { return s.chunks * s.columns; }
+  static std::int64_t distinct(const Step& s) { return s.batch.most_entities + s.batch.most_relations; }
 
   __device__ SingleRow(const Step& s, std::int64_t number) : row(number) {
-    if (row < s.chunks * s.columns) {
+    if (row < columns(s)) {
       kind = kColumn, floats = s.model.entity_dim;
       const auto place = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
       from = s.early_entity(s.slot(place / columns, place % columns));
       return;
     }
-    row -= s.chunks * s.columns;
+    row -= columns(s);
     if (row < s.batch.most_entities) {
       if (row >= s.batch.counts[0]) return;
       from = s.early_entity(row);
@@ -156,6 +155,15 @@ __host__ __device__ std::int64_t prepare_floats(const Step& s) {
   return ((edge > rows ? edge : rows) + 3) / 4 * 4;
 }
 
+// By a half-warp. copy: row_floats of shared memory.
+template <typename Program>
+__device__ void prepare_single_row(const Step& s, std::int64_t number, float* copy) {
+  const SingleRow single(s, number);
+  start_copy<kLanes>(copy, single.from, single.floats);
+  finish_copies(half_warp());
+  prepare_row<Program>(s, single, copy);
+}
+
 // The first blocks take edges, the others single rows.
 template <typename Program>
 __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
@@ -167,10 +175,7 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
     if (edge < s.batch.positives) prepare_edge<Program>(s, edge, mine);
     return;
   }
-  const SingleRow single(s, block * kTeams + team);
-  start_copy<kLanes>(mine, single.from, single.floats);
-  finish_copies(half_warp());
-  prepare_row<Program>(s, single, mine);
+  prepare_single_row<Program>(s, block * kTeams + team, mine);
 }
 
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
@@ -227,10 +232,16 @@ __device__ void compute_query_loss(const Step& s, std::int64_t edge, const Value
 // Floats of shared memory: a row five times.
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
-// first: of the positives.
+// first: of the positives, of which there are `rows`. Where ranks have columns, blocks behind those of positives take
+// the distinct rows, since losses wait for the links between devices.
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
-__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
+__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first, std::int64_t rows) {
   extern __shared__ __align__(16) float shared[];
+  if constexpr (Values::kOfRanks) {
+    const std::int64_t block = blockIdx.x - rows, team = threadIdx.x / kLanes;
+    const std::int64_t number = SingleRow::columns(s) + block * kTeams + team;
+    if (block >= 0) return prepare_single_row<Program>(s, number, shared + team * row_floats(s));
+  }
   compute_query_loss<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
 }
 
@@ -291,11 +302,12 @@ void launch_comparisons(const Step& s, cudaStream_t stream) {
 template <typename Program, typename P, typename Scores, typename Values>
 void launch_losses(const Step& s, cudaStream_t stream) {
   const Share own = s.own_share();
-  if (own.rows() == 0) return;
+  const std::int64_t distinct = Values::kOfRanks ? pieces(SingleRow::distinct(s), kTeams) : 0;
+  const std::int64_t floats = distinct > 0 ? std::max(loss_floats(s), kTeams * row_floats(s)) : loss_floats(s);
   with_known_loss(s.loss, [&](auto known) {
     with_known_vectors<known()>(s.weight_stride / kLanes, [&](auto vectors) {
-      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, own.rows(), kThreads,
-             loss_floats(s), stream, "losses", s, own.first);
+      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, own.rows() + distinct, kThreads,
+             floats, stream, "losses", s, own.first, own.rows());
     });
   });
 }
@@ -331,8 +343,9 @@ void wait_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_o
 
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
-  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
-         kTeams * prepare_floats(s), stream, "queries", s);
+  const std::int64_t single_rows = SingleRow::columns(s) + (exchange ? 0 : SingleRow::distinct(s));
+  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(single_rows, kTeams), kThreads, kTeams * prepare_floats(s),
+         stream, "queries", s);
   launch_comparisons<P>(s, stream);
   if (exchange) {
     wait_and_fetch(s, *exchange, raw_values_of_others, stream);
@@ -342,8 +355,10 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
     launch_losses<Program, P, Scores, OwnValues<kThreads>>(s, stream);
   }
   launch_gradients<Program, P>(s, stream);
-  const auto sum_up = sum_threads(s) == kShortSumThreads ? sums_kernel<kShortSumThreads> : sums_kernel<kSumThreads>;
-  launch(sum_up, sum_blocks(s), sum_threads(s), sum_floats(s), stream, "sums of gradients", s);
+  with_team(s, [&]<int kTeam>() {
+    launch(sums_kernel<kTeam>, sum_blocks(s, kTeam), block_of_team(kTeam), sum_floats(s, kTeam), stream,
+           "sums of gradients", s);
+  });
 }
 
 template <typename Program, typename P, typename Scores>

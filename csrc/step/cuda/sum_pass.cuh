@@ -11,26 +11,38 @@
 namespace frugal::cuda {
 
 constexpr int kWarp = 32;
-constexpr int kSumsAhead = 4;  // occurrences that are loaded before they are added
-// A thread has four columns, so that short rows take blocks of half as many threads.
-constexpr int kSumThreads = 128, kShortSumThreads = 64;
-inline int sum_threads(const Step& s) {
-  return s.model.entity_dim <= 4 * kShortSumThreads ? kShortSumThreads : kSumThreads;
+// A thread has four columns of a row, so that short rows take fewer threads: a team, which is a whole block or, for the
+// shortest rows, one of its warps.
+constexpr int kSumThreads = 128;
+__host__ __device__ constexpr int block_of_team(int team) { return team == kWarp ? kSumThreads : team; }
+// Calls body.operator()<kTeam>().
+template <typename Body>
+inline auto with_team(const Step& s, Body body) {
+  if (s.model.entity_dim <= 4 * kWarp) return body.template operator()<kWarp>();
+  if (s.model.entity_dim <= 8 * kWarp) return body.template operator()<2 * kWarp>();
+  return body.template operator()<kSumThreads>();
+}
+template <int kTeam>
+__device__ inline void sync_team() {
+  if constexpr (kTeam == kWarp)
+    __syncwarp();
+  else
+    __syncthreads();
 }
 
 // By one block: sums in a fixed order, added to the running ones.
 template <int kThreads>
 __device__ inline void add_losses(const Step& s) {
   double positive = 0.0, negative = 0.0, penalty = 0.0;
-#pragma unroll 8
+#pragma unroll 16  // loads that are under way together: one block has to wait for all of them
   for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kThreads) {
     positive += s.query_states[i].positive_loss;
     negative += s.query_states[i].negative_loss;
   }
   if (s.regularized) {
-#pragma unroll 8
+#pragma unroll 16
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kThreads) penalty += s.entity_regularization[i];
-#pragma unroll 8
+#pragma unroll 16
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kThreads) penalty += s.relation_regularization[i];
   }
   add_to_sums<kThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
@@ -44,44 +56,59 @@ __device__ inline void store_mean_square(const Step& s, const float* row, std::i
   if (DeviceWarp::lane() == 0) s.give_square(to, mean[0]);
 }
 
-// By a block, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
+constexpr int kFewAhead = 4, kManyAhead = 16;  // occurrences that are loaded before they are added
+
+// Adds kAhead occurrences of a row, or those below `there`, to the sum, which begins with the first one of all. Many
+// are loaded without a condition each, the last one again and again: loads with conditions would wait for each other.
+template <int kAhead>
+__device__ inline void add_occurrences(const float* column, std::int64_t stride, const std::int32_t* places, int there,
+                                       bool begins, float4& sum) {
+  float4 x[kAhead];
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k)
+    if (kAhead > kFewAhead || k < there)
+      x[k] = *reinterpret_cast<const float4*>(column + places[k < there ? k : there - 1] * stride);
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k) {
+    if (k == 0 && begins)
+      sum = x[k];
+    else if (k < there)
+      sum.x += x[k].x, sum.y += x[k].y, sum.z += x[k].z, sum.w += x[k].w;
+  }
+}
+
+// By a team, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
 // regularization.
-template <int kThreads>
+template <int kTeam>
 __device__ inline void sum_positives(const Step& s, std::int64_t row, float* total) {
-  __shared__ std::int32_t places[kThreads];  // of occurrences, looked up together
+  __shared__ std::int32_t looked_up[block_of_team(kTeam)];  // places of occurrences, by team
+  const int thread = static_cast<int>(threadIdx.x) % kTeam;
+  std::int32_t* const places = looked_up + (threadIdx.x - thread);
   const std::int32_t begin = s.batch.positive_offset[row];
   const int count = s.batch.positive_offset[row + 1] - begin;
   if (count == 0) return;  // no positive, or a row that only pads
   const std::int64_t dim = s.model.entity_dim;
   const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   float* out = s.out.positive.data + row * s.out.positive.stride;
-  for (std::int64_t start = 0; start < dim; start += 4 * kThreads) {
-    const std::int64_t column = start + 4 * threadIdx.x;
+  for (std::int64_t start = 0; start < dim; start += 4 * kTeam) {
+    const std::int64_t column = start + 4 * thread;
     float own[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) own[j] = s.regularized && column + j < dim ? s.entity(row)[column + j] : 0.0f;
     float4 sum;
-    for (int first = 0; first < count; first += kThreads) {
-      const int there = count - first < kThreads ? count - first : kThreads;
-      if (start == 0 || count > kThreads) {
-        __syncthreads();  // the last ones have been used
-        if (threadIdx.x < there) places[threadIdx.x] = s.batch.positive_occurrence[begin + first + threadIdx.x];
-        __syncthreads();
+    for (int first = 0; first < count; first += kTeam) {
+      const int there = count - first < kTeam ? count - first : kTeam;
+      if (start == 0 || count > kTeam) {
+        sync_team<kTeam>();  // the last ones have been used
+        if (thread < there) places[thread] = s.batch.positive_occurrence[begin + first + thread];
+        sync_team<kTeam>();
       }
-      for (int i = 0; column < dim && i < there; i += kSumsAhead) {
-        float4 x[kSumsAhead];
-#pragma unroll
-        for (int k = 0; k < kSumsAhead; ++k)
-          if (i + k < there)
-            x[k] = *reinterpret_cast<const float4*>(s.edge_gradient + places[i + k] * s.edge_stride + column);
-#pragma unroll
-        for (int k = 0; k < kSumsAhead; ++k) {
-          if (first + i + k == 0)
-            sum = x[k];
-          else if (i + k < there)
-            sum.x += x[k].x, sum.y += x[k].y, sum.z += x[k].z, sum.w += x[k].w;
-        }
-      }
+      const float* const gradients = s.edge_gradient + column;
+      int i = 0;
+      for (; column < dim && there - i > kFewAhead; i += kManyAhead)
+        add_occurrences<kManyAhead>(gradients, s.edge_stride, places + i, there - i, first + i == 0, sum);
+      for (; column < dim && i < there; i += kFewAhead)
+        add_occurrences<kFewAhead>(gradients, s.edge_stride, places + i, there - i, first + i == 0, sum);
     }
     if (column >= dim) continue;
     float values[4] = {sum.x, sum.y, sum.z, sum.w};
@@ -97,32 +124,42 @@ __device__ inline void sum_positives(const Step& s, std::int64_t row, float* tot
     for (int j = 0; j < 4; ++j)
       if (column + j < dim) out[column + j] = values[j];
   }
-  __syncthreads();
-  if (threadIdx.x < kWarp) store_mean_square(s, total, dim, s.entity_power, s.out.positive_square + row);
+  sync_team<kTeam>();
+  if (thread < kWarp) store_mean_square(s, total, dim, s.entity_power, s.out.positive_square + row);
 }
 
 inline std::int64_t gradient_rows(const Step& s) {
   return s.chunks * s.batch.negatives_per_chunk + s.batch.positives;
 }
-inline std::int64_t sum_blocks(const Step& s) {
-  return 1 + s.batch.most_entities + pieces(gradient_rows(s), sum_threads(s) / kWarp);
+// Blocks of teams of entities, behind the one of losses.
+__host__ __device__ inline std::int64_t entity_blocks(const Step& s, int team) {
+  const int teams = block_of_team(team) / team;
+  return (s.batch.most_entities + teams - 1) / teams;
+}
+inline std::int64_t sum_blocks(const Step& s, int team) {
+  return 1 + entity_blocks(s, team) + pieces(gradient_rows(s), block_of_team(team) / kWarp);
 }
 // Floats of a row in shared memory: a block has one for each warp.
 __host__ __device__ inline std::int64_t sum_stride(const Step& s) {
   const std::int64_t most = s.model.entity_dim > s.model.relation_dim ? s.model.entity_dim : s.model.relation_dim;
   return (most + 3) / 4 * 4;
 }
-inline std::int64_t sum_floats(const Step& s) { return sum_threads(s) / kWarp * sum_stride(s); }
+inline std::int64_t sum_floats(const Step& s, int team) { return block_of_team(team) / kWarp * sum_stride(s); }
 
-// One block adds up losses, one per distinct entity its positives; then a warp takes the mean square of a negative's or
-// a relation's gradient.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads) sums_kernel(Step s) {
+// One block adds up losses, one team per distinct entity its positives; then a warp takes the mean square of the
+// gradient of a negative or a relation.
+template <int kTeam>
+__global__ void __launch_bounds__(block_of_team(kTeam)) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
+  constexpr int kThreads = block_of_team(kTeam);
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
   if (block < 0) return add_losses<kThreads>(s);
-  if (block < s.batch.most_entities) return sum_positives<kThreads>(s, block, shared);
-  block -= s.batch.most_entities;
+  if (block < entity_blocks(s, kTeam)) {
+    const std::int64_t team = threadIdx.x / kTeam, entity = block * (kThreads / kTeam) + team;
+    if (entity < s.batch.most_entities) sum_positives<kTeam>(s, entity, shared + team * sum_stride(s));
+    return;
+  }
+  block -= entity_blocks(s, kTeam);
   const std::int64_t negatives = s.chunks * s.batch.negatives_per_chunk;
   std::int64_t row = block * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (row >= negatives + s.batch.positives) return;

@@ -455,7 +455,8 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
     for (const bool degree_negatives : {false, true})
       expect_same(name, {6, 3, 5, 22, degree_negatives}, loss, 1.0f, degree_negatives, random);
   // More rows and columns than a tile, and none that fit one; then numbers whose squares are subnormal.
-  for (const Sizes& sizes : {Sizes{70, 2, 37, 50, true}, Sizes{5, 2, 130, 128, false}, Sizes{33, 1, 40, 402, false}})
+  for (const Sizes& sizes : {Sizes{70, 2, 37, 50, true}, Sizes{5, 2, 130, 128, false}, Sizes{33, 1, 40, 402, false},
+                             Sizes{40, 1, 5, 200, false}})
     for (const float scale : {1.0f, 1e-14f}) expect_same(name, sizes, adversarial, scale, false, random);
   // As many negatives as there are kernels of losses for.
   for (const LossSpec& loss : {LossSpec{}, adversarial, pairwise}) {

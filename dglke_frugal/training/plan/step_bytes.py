@@ -12,7 +12,7 @@ from ...store.row_bytes import FLOAT, row_bytes
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
 from ..step.native_step import native_step
-from ..step.step_config import KERNEL_MODELS, step_config
+from ..step.step_config import KERNEL_MODELS, gradient_stride, step_config
 
 LEAST = 4  # floats to which what ranks send each other is rounded up, piece by piece
 VECTORS = 16  # of each positive, as long as an entity's row: rows of edges, queries, factors and gradients
@@ -93,7 +93,8 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     batch = config.batch
     layout = _step_block(config, dims, entities, relations)
     negatives = batch.positives // batch.chunk * batch.negatives
-    gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
+    of_entity, of_relation = gradient_stride(dims.entity), gradient_stride(dims.relation)
+    gradients = (entities + negatives) * (of_entity + 1) + batch.positives * (of_relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
     beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
     beside += min(held, BYTES_PER_COPY)  # of rows that are copied to the host

@@ -9,7 +9,7 @@ from ...store.device.device import Device
 from ...store.rows.device_rows import DeviceRows
 from .device_batch import BatchForm, DeviceBlock
 from .native_step import native_step
-from .step_config import StepConfig
+from .step_config import StepConfig, gradient_stride
 
 
 class KernelGradients:
@@ -54,7 +54,8 @@ class KernelGradients:
         """(gradients, their mean squares, workspace); the CPU's own step needs no more than the first."""
         zeros, entity_dim = self._device.zeros, self._config.entity_dim
         rows = len(at.records[0]), form.chunks * form.negatives, form.positives
-        gradients = [zeros(n, dim) for n, dim in zip(rows, (entity_dim, entity_dim, self._config.relation_dim))]
+        gradients = [zeros(n, gradient_stride(dim))[:, :dim]
+                     for n, dim in zip(rows, (entity_dim, entity_dim, self._config.relation_dim))]
         if self._on_cpu:
             return gradients, None, None
         return gradients, tuple(zeros(n) for n in rows), zeros(_native.workspace_floats(self._step, at.layout))

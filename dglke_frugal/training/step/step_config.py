@@ -12,6 +12,11 @@ from ...options import TrainConfig
 KERNEL_MODELS = tuple(_native.ROW_MODELS)
 
 
+def gradient_stride(dim: int) -> int:
+    """Floats from one row of gradients to the next on a device: whole words of 16 bytes, which its kernels read."""
+    return -(-dim // 4) * 4
+
+
 @dataclass(frozen=True)
 class LossConfig:
     """The loss of a run, with DGL-KE's names and defaults. See csrc/models/loss.h for the formulas.
