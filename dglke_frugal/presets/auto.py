@@ -17,7 +17,7 @@ SMALL = 1.2e8  # training triples times entities: an epoch against all entities 
 SMALL_L1 = SMALL / 16  # likewise for TransE_l1, whose scores are no products of matrices
 SMALL_ON_GPU = 1e10  # likewise: an epoch takes seconds of a GPU, with rows of 2,000 numbers
 DENSE = 8  # triples per entity
-MANY = 50  # relations
+MANY = 20  # relations
 VALIDATIONS = 20  # of a run on a small graph, where it does not end before; half of them on others
 PATIENCE = 5
 # Flags that mean sampled negatives, or that a softmax over all entities does not have.
@@ -74,7 +74,7 @@ class Situation:
     @property
     def like_fb15k(self) -> bool:
         """Large, with many triples and many relations, as FB15k-237, and on a GPU."""
-        return self.on_gpu and not self.small and self.degree >= DENSE and self.relations >= MANY
+        return self.on_gpu and not self.small and self.degree >= DENSE and self.relations >= 50
 
     @property
     def like_wn18rr(self) -> bool:
