@@ -11,7 +11,8 @@ loss, penalty and optimizer, compiled, in TF32), their quotient, TFLOP/s (four p
 gradients), and the peak of device memory without tables and states, over the entity table. On the CPU, by the same
 cores, in float32: [softmax_cpu_over_torch], the quotient for FB15k-237's 14,541 entities by 200 numbers. With --graph:
 MRR and hits of the test triples, filtered, ties against us, heads ranked as tails of inverse relations, and seconds of
-training; on the CPU also GFLOP/s of the steps, and of a product in PyTorch of a batch with all entities, before and after.
+training; on the CPU also GFLOP/s of the steps, and of a product in PyTorch of a batch with all entities, before and
+after.
 """
 
 from __future__ import annotations

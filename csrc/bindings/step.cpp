@@ -239,7 +239,8 @@ void bind(nb::module_& module) {
             return static_cast<std::int64_t>(sizeof(float)) *
                    step.buffer_floats({positives, chunk_size, negatives_per_chunk, step.degree_negatives()});
           },
-          "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a, "Bytes of the buffers that batches of this size take.")
+          "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a,
+          "Bytes of the buffers that batches of this size take.")
       .def_prop_ro(
           "phase_seconds",
           [](const TrainStep& step) {

@@ -2,9 +2,9 @@
 // which works on it for all ranks.
 //
 // Each rank posts the rows of its steps, in the order of steps, some steps ahead; and takes, of each step, the rows
-// that it owns, of all ranks in their order. A cell of a rank holds one step, and is used again when all ranks have taken
-// that step. Nobody waits who only posts, as long as no rank is more than `steps` ahead of another; so ranks that look
-// ahead differently far do not wait for each other in a circle.
+// that it owns, of all ranks in their order. A cell of a rank has room for one step, and is used again when all ranks
+// have taken that step. A rank that only posts does not wait as long as no rank is more than `steps` ahead of another;
+// so ranks that look ahead differently far do not wait for each other in a circle.
 #pragma once
 
 #include <cstddef>

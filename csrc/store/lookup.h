@@ -19,9 +19,9 @@ enum class LookupThreads { kCallers, kBackground };
 class Lookup {
  public:
   // ids: (count,) in [0, rows), or kNoRow. memory: of most_packed_bytes(count), 16-byte aligned, where the arrays are
-  // to lie, and which must stay; nullptr: the lookup has its own. owners: of the rows, of whom `row % owners` has a row:
-  // those of owner 0 come first. Throws std::out_of_range naming the first other id,
-  // std::invalid_argument for more ids than fit into 32 bits.
+  // to lie, and which must stay; nullptr: the lookup has its own. owners: how many own the rows; `row % owners` owns a
+  // row, and rows of owner 0 come first. Throws std::out_of_range naming the first other id, std::invalid_argument for
+  // more ids than fit into 32 bits.
   Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads,
          std::byte* memory = nullptr, int owners = 1);
 

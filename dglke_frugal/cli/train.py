@@ -121,7 +121,7 @@ def log_unused_flags(own, config):
 
 
 def _from_files(own, given, graph) -> tuple[list[str], Optional[KnowledgeGraph]]:
-    """(arguments from --config or --preset, and from the run that --resume names; the graph that --preset auto went by).
+    """(arguments from --config or --preset, and from the run that --resume names; the graph that --preset auto read).
     The arguments of the command line come later, and win."""
     defaults = {**TrainConfig().to_flags(), "trainer": "native"}
     arguments = []

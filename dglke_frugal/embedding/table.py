@@ -255,7 +255,7 @@ class Table:
     def discard_prefetched(self) -> None:
         """Forget the lookups to come."""
         self._close_step()
-        # The executor waits for those that are announced: they run, and nothing changes. Of several ranks each runs all,
+        # The executor waits for announced lookups: they run, and nothing changes. Of several ranks each runs all,
         # since how many of them are announced yet is a matter of time.
         while self._announced or (self._config.ranks > 1 and self._pending):
             if not self._announced:

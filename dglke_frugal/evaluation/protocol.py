@@ -131,7 +131,7 @@ class Evaluation(Mapping[str, float]):
         return float(np.mean(every <= k)) if len(every) else float("nan")
 
     def to_dict(self, ks: Sequence[int] = _KS, side: Optional[str] = None) -> Dict[str, float]:
-        """MRR, MR, AMRI and HITS@k for each k of ks, over both directions or one side, "head" or "tail". InputError for a
+        """MRR, MR, AMRI and HITS@k for each k of ks, over both directions or one side, "head", "tail". InputError for a
         k below 1."""
         sides = SIDES if side is None else [one_of("side", side, SIDES)]
         counts = self.candidate_counts()
@@ -164,7 +164,7 @@ class Evaluation(Mapping[str, float]):
         return ranks(comparison.better, comparison.equal, self.protocol.ties if ties is None else ties)
 
     def metrics(self, side: Optional[str] = None, ties: Optional[str] = None) -> Metrics:
-        """Metrics over both directions, heads first as in DGL-KE, or over one side; ties: as for `ranks`, and errors."""
+        """Metrics over both directions, heads first as in DGL-KE, or one side; ties: as for `ranks`, and errors."""
         return Metrics.of([self.ranks(each, ties) for each in (SIDES if side is None else [side])])
 
     def by_relation(self) -> List[BreakdownRow]:

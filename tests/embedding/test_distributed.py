@@ -48,7 +48,7 @@ def test_owners_of_rows_train_the_table_of_any_other_ranks():
 
 
 def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes():
-    """Adam moves the rows of a lookup that is forgotten, whose gradient is zero, so it must be known which those are."""
+    """Adam moves the rows of a forgotten lookup, whose gradient is zero, so these rows must be known."""
     runs = [({"cache_ratio": 0.2}, False, 3, None, 5), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued", 5)]
     found = results(2, "train", json.dumps(runs))
     assert len({digest for of_rank in found for digest in of_rank}) == 1, found

@@ -121,7 +121,8 @@ def circle(tmp_path, monkeypatch):
 def test_it_learns_a_small_graph(circle, model, capsys, tmp_path):
     main(["train", "--preset", f"auto/{model}", *circle, "--test"])
     messages = capsys.readouterr().out
-    assert f"--preset auto/{model} for 60 entities, 6 relations and 300 training triples: --model_name={model}" in messages
+    begin = f"--preset auto/{model} for 60 entities, 6 relations and 300 training triples: --model_name={model}"
+    assert begin in messages
     found = json.loads(next((tmp_path / "runs").glob("*/result.json")).read_text())
     chance = sum(1 / rank for rank in range(1, 61)) / 60
     assert found["test"]["MRR"] > 2 * chance and found["best_validation"]

@@ -35,8 +35,8 @@ class MachineReport:
         """As a line of the log."""
         sent = sum(self.bytes.values())
         return (f"[machine {self.machine}] {self.host}: {self.steps} steps, "
-                f"{self.steps / max(self.seconds, 1e-9):.1f} a second; {self.gate_share:.1%} of the time between steps; "
-                f"sent {sent / max(1, self.steps) / 1e6:.3f} MB a step")
+                f"{self.steps / max(self.seconds, 1e-9):.1f} a second; {self.gate_share:.1%} of the time between "
+                f"steps; sent {sent / max(1, self.steps) / 1e6:.3f} MB a step")
 
 
 class MachineRun(TrainingRun):

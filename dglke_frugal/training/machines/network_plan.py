@@ -22,8 +22,8 @@ class NetworkPlan:
     """A step of one of several machines.
 
     bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: that
-    the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
-    network without limit. overlapped: the part of the computation during which urgent blocks travel.
+    the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on
+    a network without limit. overlapped: the part of the computation during which urgent blocks travel.
     """
 
     machines: int

@@ -67,8 +67,9 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
                                                    if name not in OWN_FLAGS}})
     if config.device.num_proc not in (1, group.machines):
-        raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
-                         "start as many, since a run goes on with the number that it began with, or leave --num_proc out")
+        raise InputError(f"torchrun has started {group.machines} machines and --num_proc says "
+                         f"{config.device.num_proc}; start as many, since a run goes on with the number that it began "
+                         "with, or leave --num_proc out")
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
     products = group.all_of(config.device.matmul)  # of which a machine with another GPU may not have all
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
@@ -96,7 +97,8 @@ def check_machines(config: TrainConfig) -> None:
     """Raise InputError for what several machines do not train."""
     device = config.device
     if device.ranks > _native.MOST_MACHINES:
-        raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use fewer")
+        raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use "
+                         "fewer")
     for wrong, flag, instead in (
         (len(device.gpu) > 1, "--gpu", "each machine computes on one GPU; give the number of one"),
         (device.gpu[0] >= 0 and config.model.model_name not in KERNEL_MODELS, "--gpu",
@@ -185,8 +187,8 @@ def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[s
              f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
              f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
     if plan.over_one < 1:
-        lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if it has "
-                     "the memory")
+        lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if it "
+                     "has the memory")
     return lines
 
 
@@ -195,8 +197,8 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
     for machine, found in enumerate(of_all):
         if found != of_all[0]:
             changed = [name for name, value in found.to_dict().items() if value != of_all[0].to_dict()[name]]
-            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {changed[0]} differ; give "
-                             "all machines the same files with --data_path")
+            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {changed[0]} differ; "
+                             "give all machines the same files with --data_path")
 
 
 def _check_shared(group: Machines, folder: Path) -> None:
@@ -204,8 +206,8 @@ def _check_shared(group: Machines, folder: Path) -> None:
     group.barrier()
     blind = [machine for machine, sees in enumerate(group.all_of((folder / "config.yaml").is_file())) if not sees]
     if blind:
-        raise InputError(f"{group.name(blind[0])} does not see {folder}, which {group.name(0)} has made; give a --save_path "
-                         "on a disk that all machines share")
+        raise InputError(f"{group.name(blind[0])} does not see {folder}, which {group.name(0)} has made; give a "
+                         "--save_path on a disk that all machines share")
 
 
 def advice(folder: Path) -> str:
@@ -216,5 +218,5 @@ def advice(folder: Path) -> str:
         left = None
     if left is None:
         return "there is no checkpoint to go on from; --checkpoint_interval writes some"
-    return (f"go on from the checkpoint of step {left.step} with --resume {shlex.quote(str(folder))}, or start torchrun with "
-            "--max-restarts and --resume auto")
+    return (f"go on from the checkpoint of step {left.step} with --resume {shlex.quote(str(folder))}, or start torchrun "
+            "with --max-restarts and --resume auto")

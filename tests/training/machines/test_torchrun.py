@@ -18,8 +18,9 @@ def children(pid):
 def test_torchrun_restarts_a_run_that_lost_a_machine(machines, tmp_path):
     arguments, folder = machines.arguments("--max_step", 400, "--checkpoint_interval", 100, "--resume", "auto")
     endpoint = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1", "--rdzv_backend",
-               "c10d", "--rdzv_endpoint", endpoint, "--max-restarts", "3", "-m", "dglke_frugal", "train", *arguments]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
+               "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint, "--max-restarts", "3", "-m", "dglke_frugal",
+               "train", *arguments]
     outputs = [open(tmp_path / f"output-{machine}", "w+") for machine in range(2)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     agents = [subprocess.Popen(list(map(str, command)), stdout=output, stderr=output, env=environment)

@@ -31,8 +31,8 @@ def small_graph(entities=ENTITIES, relations=RELATIONS, triples=700):
 
 def configuration(machines, partition="hash", negatives="global", model="TransE_l2", **flags):
     return TrainConfig.from_flags({
-        "model_name": model, "hidden_dim": 12, "batch_size": 24, "neg_sample_size": 8, "gamma": 8.0, "lr": 0.1, "seed": 3,
-        "regularization_coef": 1e-3, "num_proc": machines, "partition": partition, "negatives": negatives,
+        "model_name": model, "hidden_dim": 12, "batch_size": 24, "neg_sample_size": 8, "gamma": 8.0, "lr": 0.1,
+        "seed": 3, "regularization_coef": 1e-3, "num_proc": machines, "partition": partition, "negatives": negatives,
         "double_ent": model == "RotatE", "parallel": "rows", **flags})
 
 

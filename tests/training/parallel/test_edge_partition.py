@@ -60,7 +60,7 @@ def test_hot_entities_are_those_of_the_part(graph):
 def test_without_dgl_metis_is_refused_in_a_sentence(graph, monkeypatch):
     monkeypatch.setitem(sys.modules, "dgl", None)
     monkeypatch.setattr("dglke_frugal.vanilla.install", lambda: None)
-    with pytest.raises(InputError, match="--partition metis cannot be used here.*choose --partition random or relation"):
+    with pytest.raises(InputError, match="--partition metis cannot be used here.*choose --partition random"):
         partition_edges("metis", graph, 2)
 
 

@@ -16,7 +16,7 @@ from dglke_frugal.training.train import train
 
 FLAGS = {
     "TransE_l2": ["-adv", "-rc", 0.01],
-    "DistMult": ["--loss_genre", "Softmax", "-rc", 0, "--batch_size", 4524, "--neg_sample_size", 29],  # 81 chunks are left
+    "DistMult": ["--loss_genre", "Softmax", "-rc", 0, "--batch_size", 4524, "--neg_sample_size", 29],  # 81 chunks left
     "ComplEx": ["-adv", "-a", 2, "--reciprocal", "-rc", 0.03, "-rn", 2],
     "RotatE": ["-de", "-adv", "--hidden_dim", 28, "--subsampling", "uniq", "--neg_chunk_size", 4],
 }
@@ -45,7 +45,8 @@ class Table:
         """Torch's step on all rows; rows that are not among `ids` then get their earlier values back."""
         self.weight.grad = torch.zeros_like(self.weight).index_add_(0, torch.tensor(ids), torch.tensor(gradients))
         others = np.setdiff1d(np.arange(len(self.weight)), ids)
-        kept = [each for each in (self.weight.data, *self._optimizer.state[self.weight].values()) if each.dim() == 2]
+        tensors = (self.weight.data, *self._optimizer.state[self.weight].values())
+            kept = [each for each in tensors if each.dim() == 2]
         before = [each[others].clone() for each in kept]
         first = len(kept) == 1
         self._optimizer.step()
