@@ -187,8 +187,8 @@ def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[s
              f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
              f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
     if plan.over_one < 1:
-        lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if it "
-                     "has the memory")
+        lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if "
+                     "it has the memory")
     return lines
 
 
@@ -218,5 +218,5 @@ def advice(folder: Path) -> str:
         left = None
     if left is None:
         return "there is no checkpoint to go on from; --checkpoint_interval writes some"
-    return (f"go on from the checkpoint of step {left.step} with --resume {shlex.quote(str(folder))}, or start torchrun "
-            "with --max-restarts and --resume auto")
+    return (f"go on from the checkpoint of step {left.step} with --resume {shlex.quote(str(folder))}, or start "
+            "torchrun with --max-restarts and --resume auto")

@@ -51,7 +51,8 @@ class Table:
         first = len(kept) == 1
         self._optimizer.step()
         if first:  # states begin with 0
-            kept = [each for each in (self.weight.data, *self._optimizer.state[self.weight].values()) if each.dim() == 2]
+            tensors = (self.weight.data, *self._optimizer.state[self.weight].values())
+            kept = [each for each in tensors if each.dim() == 2]
             before += [torch.zeros_like(before[0])] * (len(kept) - 1)
         for each, rows in zip(kept, before):
             each[others] = rows
