@@ -46,7 +46,7 @@ class Table:
         self.weight.grad = torch.zeros_like(self.weight).index_add_(0, torch.tensor(ids), torch.tensor(gradients))
         others = np.setdiff1d(np.arange(len(self.weight)), ids)
         tensors = (self.weight.data, *self._optimizer.state[self.weight].values())
-            kept = [each for each in tensors if each.dim() == 2]
+        kept = [each for each in tensors if each.dim() == 2]
         before = [each[others].clone() for each in kept]
         first = len(kept) == 1
         self._optimizer.step()
