@@ -8,6 +8,8 @@ import numpy as np
 
 from ... import _native
 
+LARGEST = 65504.0  # finite number in half precision
+
 
 @dataclass(frozen=True)
 class Rounding:
@@ -49,8 +51,8 @@ class HalfEmbeddings:
 
     def __setitem__(self, rows, block: np.ndarray) -> None:
         if not isinstance(rows, slice):
-            with np.errstate(over="ignore"):  # to infinity, as a slice
-                stored_embeddings(self._table)[rows] = block
+            finite = np.clip(block, -LARGEST, LARGEST)  # as a slice is written, csrc/base/half.h
+            stored_embeddings(self._table)[rows] = np.where(np.isinf(block), block, finite)
             return
         first, last = self._range(rows)
         self._table.assign(first, np.ascontiguousarray(np.broadcast_to(block, (last - first, self.shape[1])),

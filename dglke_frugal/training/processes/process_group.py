@@ -11,8 +11,10 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from itertools import accumulate
-from multiprocessing.connection import Connection, wait
-from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:  # most runs are of one process
+    from multiprocessing.connection import Connection
 
 Message = Tuple[Dict[str, Any], bytes]
 
@@ -167,6 +169,8 @@ class Rank0(ProcessGroup):
         return self._stopped(done)
 
     def _ready(self) -> List[Channel]:
+        from multiprocessing.connection import wait
+
         readable = wait([channel.connection for channel in self._channels], 0)
         return [channel for channel in self._channels if channel.connection in readable]
 
