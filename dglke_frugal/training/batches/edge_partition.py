@@ -152,14 +152,14 @@ def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> n
         return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=n_entities), ranks).numpy()
 
 
-class SharedArray:
+class SharedArray(SharedSegment):
     """An array that other processes map by its address while this one lives."""
 
     def __init__(self, array: np.ndarray):
         array = np.ascontiguousarray(array)
-        self._segment = SharedSegment(array.nbytes)
-        self._segment.array[:] = array.reshape(-1).view(np.uint8)
-        self.address = {"path": self._segment.path, "dtype": array.dtype.str, "shape": list(array.shape)}
+        super().__init__(array.nbytes)
+        self.array[:] = array.reshape(-1).view(np.uint8)
+        self.address = {"path": self.path, "dtype": array.dtype.str, "shape": list(array.shape)}
 
     @staticmethod
     def attach(address: Dict) -> np.ndarray:
