@@ -5,27 +5,22 @@
 FB15k by TransE_l2 and wn18rr by ComplEx, dim 50, joined batches of 2048 with 256 negatives for each chunk of 256. N
 workers with --partition hash have the bits of N machines (tests/training/machines); each has 2048 / N of the batch, and
 N times the regularization, because losses are means over a worker's batch. All test triples are ranked, filtered.
-`within_noise`, by data set and workers: whether the mean MRR with local negatives is that of one process, up to twice
-the standard error of the difference, or 0.5 %.
+`within_noise`, by data set and workers: whether the mean MRR is that of one process (benchmarks/quality.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List
 
 from . import result_file
+from .quality import command, spread, within_noise
 
-JOINED, NEGATIVES, TOLERANCE = 2048, 256, 0.005
+JOINED, NEGATIVES = 2048, 256
 RECIPES: Dict[str, List] = {
     "FB15k": ["--model_name", "TransE_l2", "--gamma", 12, "--lr", 0.25, "-adv", "--max_step", 3000],
     "wn18rr": ["--model_name", "ComplEx", "--gamma", 100, "--lr", 0.1, "-adv", "--max_step", 2000],
@@ -39,20 +34,12 @@ def mrr(data: str, workers: int, negatives: str, seed: int, data_path: Path) -> 
     several = [] if workers == 1 else ["--num_proc", workers, "--num_thread", 1, "--partition", "hash", "--negatives",
                                        negatives]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", data, "--data_path", data_path,
-                   *RECIPES[data], "--hidden_dim", 50, "--batch_size", JOINED // workers, "--neg_sample_size",
-                   NEGATIVES, "-rc", workers * PENALTIES[data], "--seed", seed, "--log_interval", 1000, "--test",
-                   "--no_save_emb", "--save_path", folder, *several]
-        subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL,
-                       env={**os.environ, "OMP_NUM_THREADS": "1"})
+        command("train", "--dataset", data, "--data_path", data_path, *RECIPES[data], "--hidden_dim", 50,
+                "--batch_size", JOINED // workers, "--neg_sample_size", NEGATIVES, "-rc", workers * PENALTIES[data],
+                "--seed", seed, "--log_interval", 1000, "--test", "--no_save_emb", "--save_path", folder, *several,
+                threads=1)
         (result,) = Path(folder).glob("*/result.json")
         return json.loads(result.read_text())["test"]["MRR"]
-
-
-def within_noise(one: List[float], other: List[float]) -> bool:
-    error = math.hypot(statistics.stdev(one), statistics.stdev(other)) / math.sqrt(len(one))
-    difference = abs(statistics.mean(one) - statistics.mean(other))
-    return difference <= max(2 * error, TOLERANCE * statistics.mean(other))
 
 
 def main() -> None:
@@ -80,7 +67,8 @@ def main() -> None:
               [values[data, workers, negatives, seed] for seed in options.seeds]
               for workers, kinds in WORKERS.items() for negatives in kinds}
         report["MRR"][data] = of
-        report["within_noise"][data] = {name: within_noise(found, of["1"]) for name, found in of.items() if name != "1"}
+        report["within_noise"][data] = {name: within_noise(spread(found), spread(of["1"]), len(found))
+                                        for name, found in of.items() if name != "1"}
     print(json.dumps(report, indent=2))
     if options.json:
         result_file.write(options.json, report)

@@ -70,19 +70,18 @@ def earlier(path, settings):
 
 def summary(runs):
     """Mean and sample standard deviation of each metric over the seeds."""
-    columns = {name: [run[name] for run in runs.values()] for name in (*METRICS, "train_seconds")}
-    return {name: {"mean": statistics.mean(values), "deviation": statistics.stdev(values) if len(values) > 1 else 0.0}
-            for name, values in columns.items()}
+    return {name: spread([run[name] for run in runs.values()]) for name in (*METRICS, "train_seconds")}
+
+
+def spread(values):
+    """Mean and sample standard deviation of a metric over the seeds."""
+    return {"mean": statistics.mean(values), "deviation": statistics.stdev(values) if len(values) > 1 else 0.0}
 
 
 def within_noise(one, other, seeds):
-    """By metric: whether the means of two trainers agree."""
-    agree = {}
-    for name in METRICS:
-        error = math.hypot(one[name]["deviation"], other[name]["deviation"]) / math.sqrt(seeds)
-        difference = abs(one[name]["mean"] - other[name]["mean"])
-        agree[name] = difference <= max(2 * error, TOLERANCE * other[name]["mean"])
-    return agree
+    """Whether the means of two spreads agree."""
+    error = math.hypot(one["deviation"], other["deviation"]) / math.sqrt(seeds)
+    return abs(one["mean"] - other["mean"]) <= max(2 * error, TOLERANCE * other["mean"])
 
 
 def main():
@@ -121,8 +120,9 @@ def main():
         shown = "  ".join(f"{name} {found[name]['mean']:.4f} +- {found[name]['deviation']:.4f}" for name in METRICS)
         print(f"{trainer:8s} mean:   {shown}")
     if {"vanilla", "native"} <= set(runs):
-        report["within_noise"] = within_noise(report["summary"]["native"], report["summary"]["vanilla"],
-                                              min(map(len, runs.values())))
+        ours, theirs = report["summary"]["native"], report["summary"]["vanilla"]
+        seeds = min(map(len, runs.values()))
+        report["within_noise"] = {name: within_noise(ours[name], theirs[name], seeds) for name in METRICS}
         print("within noise:", report["within_noise"])
     result_file.write(options.json, report)
 
