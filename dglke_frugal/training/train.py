@@ -26,8 +26,8 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
     of this model and data set, if there is one. Returns the run's folder.
 
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
-    trackers: make trackers besides those that the configuration names.
-    graph: the one that the configuration names, if it has been read; several machines read it again.
+    trackers: make trackers in addition to the ones that the configuration names.
+    graph: the one that the configuration names, if it has been read.
 
     Raises InputError for a graph that cannot be read, memory, threads, open files or disk that do not suffice, flags
     that the native trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code
@@ -42,7 +42,7 @@ def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=Non
         if several_machines():
             from .machines.train_machines import train_machines
 
-            return train_machines(config, resume, trackers)
+            return train_machines(config, resume, trackers, graph)
         if resume == AUTO:
             resume = newest_run(config)
         check_threads(threads_of_run(config, thread_count(config)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ... import _native
+from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
@@ -32,10 +33,11 @@ from .transport import MachineError
 OWN_FLAGS = ("data_path", "num_thread", "sampler_threads")  # that may differ between machines
 
 
-def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers: Sequence[MakeTracker] = ()) -> Path:
+def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers: Sequence[MakeTracker] = (),
+                   graph: Optional[KnowledgeGraph] = None) -> Path:
     """As train.train, as one of the machines that torchrun has started. Returns the run's folder.
 
-    resume: the folder of a run, or AUTO.
+    resume: the folder of a run, or AUTO. graph: the run's, if this machine has read it.
 
     Raises SystemExit after a sentence on stderr if another machine fails. Raises InputError as trainer.train, and where
     machines do not fit together.
@@ -53,7 +55,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             if resume == AUTO:
                 found = newest_run(config) if group.machine == 0 else None
                 resume = group.from_first(found and str(found))
-            folder = MachineSession(config, resume and Path(resume), group, gpu, trackers).carry_out()
+            folder = MachineSession(config, resume and Path(resume), group, gpu, trackers, graph).carry_out()
             group.barrier()
             return folder
         except MachineError as error:
@@ -71,7 +73,7 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
                          f"{config.device.num_proc}; start as many, since a run goes on with the number that it began "
                          "with, or leave --num_proc out")
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
-    products = group.all_of(config.device.matmul)  # of which a machine with another GPU may not have all
+    products = group.all_of(config.device.matmul)  # a machine with another GPU may not have all of them
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
                      parallel="rows", matmul="fp32" if "fp32" in products else products[0])
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
@@ -137,9 +139,9 @@ class MachineSession(Session):
     alike = staticmethod(found_by_all)
 
     def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, gpu,
-                 trackers: Sequence[MakeTracker]):
+                 trackers: Sequence[MakeTracker], graph: Optional[KnowledgeGraph]):
         """gpu: this machine's device, None for its processor."""
-        super().__init__(config, resume, lambda *run: MachineRun(*run, group, gpu, trackers))
+        super().__init__(config, resume, lambda *run: MachineRun(*run, group, gpu, trackers), graph)
         self._group, self.leads = group, group.machine == 0
 
     def of_first(self, value):
