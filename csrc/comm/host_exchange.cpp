@@ -18,6 +18,15 @@ void check(std::int64_t floats, std::int64_t room) {
 
 }  // namespace
 
+void ExchangeWords::fail(const std::string& why) {
+  std::uint32_t none = 0;
+  if (!std::atomic_ref(failed).compare_exchange_strong(none, 1)) return;
+  const std::size_t length = std::min(why.size(), sizeof(sentence) - 1);
+  std::copy_n(why.data(), length, sentence);
+  sentence[length] = '\0';
+  std::atomic_ref(failed).store(2, std::memory_order_release);
+}
+
 std::size_t HostExchange::bytes_needed(int ranks, const ExchangeFloats& floats) {
   const std::int64_t of_rank = whole_lines(floats.scores) + whole_lines(floats.squares);
   return sizeof(ExchangeWords) +
@@ -116,15 +125,6 @@ void HostExchange::all_reduce_mean(float* values, std::int64_t count) {
   if (!barrier(ExchangeRegion::kSquares)) return;
   add_parts(ExchangeRegion::kSquares, 0, count, values);
   for (std::int64_t i = 0; i < count; ++i) values[i] /= static_cast<float>(ranks_);
-}
-
-void HostExchange::fail(const std::string& sentence) {
-  std::uint32_t none = 0;
-  if (!std::atomic_ref(words_->failed).compare_exchange_strong(none, 1)) return;
-  const std::size_t length = std::min(sentence.size(), sizeof(words_->sentence) - 1);
-  std::copy_n(sentence.data(), length, words_->sentence);
-  words_->sentence[length] = '\0';
-  std::atomic_ref(words_->failed).store(2, std::memory_order_release);
 }
 
 std::string HostExchange::sentence() const {

@@ -39,6 +39,9 @@ struct ExchangeWords {
     std::uint64_t posted;
   };
   Word word[kMostHostRanks];
+
+  // The first sentence that anybody gives counts.
+  void fail(const std::string& why);
 };
 
 enum class ExchangeRegion { kScores, kWeights, kSquares };
@@ -97,7 +100,7 @@ class HostExchange {
   float* part_of(int rank) { return part(turn(posted_ - 1), rank); }
 
   // Ends the waiting of all ranks, with the first sentence that anybody gives.
-  void fail(const std::string& sentence);
+  void fail(const std::string& sentence) { words_->fail(sentence); }
   std::string sentence() const;  // empty as long as nobody has failed
 
  private:

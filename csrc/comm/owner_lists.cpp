@@ -9,8 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/parallel/process_ended.h"
-
 namespace frugal {
 namespace {
 
@@ -46,18 +44,14 @@ OwnerLists::OwnerLists(std::byte* segment, std::size_t bytes, int rank, int rank
       ranks_(ranks),
       steps_(steps),
       max_rows_(max_rows),
-      processes_(static_cast<std::size_t>(std::max(ranks, 0)), -1) {
+      processes_(static_cast<std::size_t>(std::max(ranks, 0))) {
   if (rank < 0 || rank >= ranks || steps < 1 || max_rows < 0 || bytes < bytes_needed(ranks, steps, max_rows) ||
       reinterpret_cast<std::uintptr_t>(segment) % kExchangeLine != 0)
     throw std::invalid_argument("the segment of lists of rows is too small, or not aligned");
   std::atomic_ref(word(rank_).pid).store(getpid(), std::memory_order_release);
 }
 
-OwnerLists::~OwnerLists() {
-  std::atomic_ref(word(rank_).pid).store(-1, std::memory_order_release);
-  for (const int process : processes_)
-    if (process >= 0) close(process);
-}
+OwnerLists::~OwnerLists() { std::atomic_ref(word(rank_).pid).store(-1, std::memory_order_release); }
 
 std::int64_t* OwnerLists::cell(int rank, std::int64_t step) {
   return cells_ + (rank * steps_ + step % steps_) * cell_numbers(ranks_, max_rows_);
@@ -73,7 +67,7 @@ void OwnerLists::look_at(int rank) {
   const std::int32_t pid = std::atomic_ref(word(rank).pid).load(std::memory_order_acquire);
   if (pid == -1) {
     fail("Rank " + std::to_string(rank) + " has left, and other ranks wait for it.");
-  } else if (pid != 0 && pid != getpid() && process_ended(processes_[static_cast<std::size_t>(rank)], pid)) {
+  } else if (pid != 0 && pid != getpid() && processes_[static_cast<std::size_t>(rank)].has_ended(pid)) {
     fail("Rank " + std::to_string(rank) + " (process " + std::to_string(pid) + ") has ended.");
   }
 }
@@ -151,15 +145,6 @@ void OwnerLists::meet() {
            ". All ranks ask for weight, state_dict, save, close and lookups without a gradient after the same step.");
     return false;
   });
-}
-
-void OwnerLists::fail(const std::string& sentence) {
-  std::uint32_t none = 0;
-  if (!std::atomic_ref(failure_->failed).compare_exchange_strong(none, 1)) return;
-  const std::size_t length = std::min(sentence.size(), sizeof(failure_->sentence) - 1);
-  std::copy_n(sentence.data(), length, failure_->sentence);
-  failure_->sentence[length] = '\0';
-  std::atomic_ref(failure_->failed).store(2, std::memory_order_release);
 }
 
 }  // namespace frugal

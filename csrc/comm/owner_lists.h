@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parallel/shared_mapping.h"
 #include "comm/host_exchange.h"
 
 namespace frugal {
@@ -31,7 +32,7 @@ class OwnerLists {
 
   // What follows throws std::runtime_error with the sentence of whoever failed, or of a rank that has gone.
 
-  // This rank's next step uses `rows`, of which those of owner 0 come first, then those of owner 1, ... Waits for room.
+  // This rank's next step uses `rows`: the rows of owner 0 come first, then the rows of owner 1, ... Waits for room.
   void post(std::span<const std::int64_t> rows);
   // Whether `take` would return at once.
   bool ready();
@@ -43,7 +44,7 @@ class OwnerLists {
   // Between two steps: waits until all ranks have come here. A rank that goes on with its next step instead fails.
   void meet();
   // Ends the waiting of all ranks, with the first sentence that anybody gives.
-  void fail(const std::string& sentence);
+  void fail(const std::string& sentence) { failure_->fail(sentence); }
 
  private:
   struct alignas(kExchangeLine) Rank {
@@ -65,7 +66,7 @@ class OwnerLists {
   const int rank_, ranks_;
   const std::int64_t steps_, max_rows_;
   std::int64_t posted_ = 0, taken_ = 0, begun_ = 0, met_ = 0;
-  std::vector<int> processes_;  // pidfds
+  std::vector<OtherProcess> processes_;  // of the ranks
 };
 
 }  // namespace frugal

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/parallel/process_ended.h"
+#include "base/parallel/shared_mapping.h"
 #include "base/parallel/start_thread.h"
 #include "engine/in_order_flusher.h"
 #include "engine/p2f/flush_worker.h"
