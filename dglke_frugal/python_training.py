@@ -102,7 +102,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
 
 
 def _small_graph() -> KnowledgeGraph:
-    """One by whose rules --preset auto says whether flags go together, before there is a graph."""
+    """A graph by whose rules --preset auto says whether flags go together, before the run's graph is written."""
     from .data import KnowledgeGraph as Graph, Triples
 
     triples = Triples(*(np.zeros(4096, np.int32) for _ in range(3)))
@@ -110,7 +110,7 @@ def _small_graph() -> KnowledgeGraph:
 
 
 def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None) -> Tuple[Any, TrainConfig]:
-    """What cli.train.configuration makes of flags. InputError for those that cannot be used."""
+    """The configuration that cli.train makes of flags. InputError for flags that cannot be used."""
     from .cli.train import configuration
 
     declared, arguments = _defaults(), []

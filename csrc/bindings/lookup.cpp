@@ -235,8 +235,8 @@ void bind(nb::module_& module) {
                                     " is negative");
       },
       "ids"_a, "to"_a, "padding"_a,
-      "to (n,) int64 = ids (n,) int64, but NO_ROW for those that are `padding`, NO_ROW for none. IndexError for one "
-      "below 0.");
+      "to (n,) int64 = ids (n,) int64, but NO_ROW where an id is `padding`; padding NO_ROW: none is. IndexError for an "
+      "id below 0.");
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {

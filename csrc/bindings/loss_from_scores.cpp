@@ -97,9 +97,10 @@ void bind(nb::module_& module) {
   module.def(
       "penalize", &penalize, "loss"_a, "tables"_a, "stream"_a = 0,
       "Adds d penalty / d row to gradients. tables: at most three of (rows (m, dim), slot (n,) int32 or None: "
-      "the row of each gradient; reads (n + 1,) int32 or None: offsets, of which the ones that do not rise are of "
-      "gradients that are left alone; gradients (n, dim); amounts (n,), which become the sum of |x|^norm of "
-      "each, 0 of those; squares (n,), the gradients' mean squares with that). Runs where the first gradients lie.");
+      "the row of each gradient; reads (n + 1,) int32 or None: offsets; where they do not rise, the "
+      "gradient stays as it is; gradients (n, dim); amounts (n,), which become the sum of |x|^norm of "
+      "each, 0 where the gradient stays; squares (n,), the gradients' mean squares with that). Runs where the first "
+      "gradients lie.");
   module.def("add_losses", &add_losses, "loss"_a, "losses"_a, "amounts"_a.none(), "sums"_a.noconvert(),
              "stream"_a = 0,
              "Adds to sums (4,): positive, negative, regularization, total of a step, from what loss_from_scores and "

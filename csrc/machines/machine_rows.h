@@ -29,9 +29,10 @@ class MachineRows final : public StepRows {
   MachineRows(HostTable& own, const RowOwners& owners, int machine, float learning_rate, const Rounding& rounding = {});
 
   const RowLayout& layout() const override { return own_.layout(); }
-  // What all machines use in a step, of two entries. Steps are announced in order, each once, two beyond the running
-  // one at least. Copies it. Throws std::invalid_argument. While one thread packs and lands kRest and kAhead, or lands
-  // and settles kUrgent, another one may announce steps, and run the step that these blocks travel beside.
+  // The rows that all machines use in a step, of two entries. Steps are announced in order, each once, at least two
+  // beyond the running one. Copies the rows. Throws std::invalid_argument. While one thread packs and lands kRest and
+  // kAhead, or lands and applies kUrgent, another thread may announce steps, and run the step during which these blocks
+  // travel.
   void announce(std::int64_t step, std::span<const MachineUse> of_machines);
   void announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) override;
   // The step's values have landed.
@@ -97,7 +98,7 @@ class MachineRows final : public StepRows {
   void make_room(Step& step);
   struct Due;
   void apply_gradients(Step& step, const Due& due);
-  // Calls f(step, row, u) for each row of which `from`, whose place u it has, sends its result in this block.
+  // Calls f(step, row, u) for each row whose result `from` sends in this block; u: the place of the row at `from`.
   template <typename F>
   void for_results(MachineBlock block, std::int64_t boundary, int from, int to, F f) const;
   // Calls f(step, row, u) for each row whose value in its owner's table is sent to `to`, whose place u it has.

@@ -59,10 +59,10 @@ def reports(wanted):
 def configuration(argv, graph=None):
     """(all flags, the checked configuration of a run): flags of files, and those of the command line, which win.
 
-    graph: the one by which --preset auto goes; None if it is to read the one that the flags name.
+    graph: the graph by which --preset auto goes; None if it is to read the graph that the flags name.
 
-    The flags have besides `given`, the names of those that the command line gives, and `graph`, the graph that --preset
-    auto went by, else None. Raises InputError.
+    The flags also have `given`, the names of the flags that the command line gives, and `graph`, the graph that
+    --preset auto went by, else None. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 

@@ -87,7 +87,7 @@ class DenseStep:
         return rows.grad
 
     def _joined_gradients(self) -> torch.Tensor:
-        """One array of which each parameter's gradient is a part, so that one all_reduce adds up all of them."""
+        """An array with each parameter's gradient as a part, so that one all_reduce adds up all of them."""
         parameters = [each for group in self._optimizer.param_groups for each in group["params"] if each.requires_grad]
         kinds = {(each.dtype, each.device) for each in parameters}
         if len(kinds) != 1:

@@ -46,7 +46,7 @@ class Owners:
         return cls(dist.new_group(members, backend=dist.get_backend(group), use_local_synchronization=True))
 
     def exchange(self, out: torch.Tensor, given: torch.Tensor, out_counts: List[int], counts: List[int]) -> None:
-        """given (n, dim): so many rows for each rank, one rank's behind the other's; out: those that come from them.
+        """given (n, dim): rows for each rank, one rank's behind the other's; out: the rows that come from each rank.
         As all_to_all_single, whose checks take longer than a launch."""
         self._group.alltoall_base(out, given, out_counts, counts, self._options).wait()
 

@@ -113,7 +113,7 @@ class Table:
                  shared: Optional[SharedTable] = None, beside: int = 0, table: Optional[_native.HostTable] = None,
                  device_at_work: object = None):
         """cache: None for the device's default. device: a torch.device, or for tests a store.device.Device. shared:
-        another process's table. beside: bytes that the caller needs for each row besides. table: one that is there
+        another process's table. beside: further bytes that the caller needs for each row. table: one that is there
         already. device_at_work: the store's device, which somebody else has made.
 
         Raises InputError if there is no memory, RuntimeError if that process has ended.

@@ -118,7 +118,7 @@ class EmbeddingModel:
 
     @property
     def description(self) -> Model:
-        """The package's description of the model. InputError for a custom one, of which it has none."""
+        """The package's description of the model. InputError for a custom model, which has none."""
         if self.is_custom:
             raise InputError(f"the model {self.name} is a custom one, which this does not work with")
         return built_in_model(self.name)

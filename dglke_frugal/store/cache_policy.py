@@ -24,7 +24,7 @@ def index_bytes(policy: str, slots: int, rows: int) -> int:
 def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[int]] = None) -> _native.CachePolicy:
     """The policy `name` for a cache of `slots` rows of a table of `rows`.
 
-    hot_rows: ids by expected use, most used first, of which a policy that keeps hot rows holds the first `slots`.
+    hot_rows: ids by expected use, most used first; a policy that keeps hot rows holds the first `slots`.
     docs/store.md says what each policy does. Raises ValueError for a name that is not in options.CACHE_POLICIES.
     """
     if name not in CACHE_POLICIES:

@@ -232,7 +232,7 @@ __device__ void compute_query_loss(const Step& s, std::int64_t edge, const Value
 // Floats of shared memory: a row five times.
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
-// first: of the positives, of which there are `rows`. Where ranks have columns, blocks behind those of positives take
+// first: of the `rows` positives. Where ranks have columns, blocks behind those of positives take
 // the distinct rows, since losses wait for the links between devices.
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first, std::int64_t rows) {

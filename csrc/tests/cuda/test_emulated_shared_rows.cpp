@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kTable = 15, kRows = 13;
 constexpr float kRate = 0.25f;
 
-// A rank's step: its rows, of which the ones that others have, too, leave as gradients.
+// A rank's step: its rows. Rows that other ranks use, too, leave as gradients.
 struct Rank {
   std::vector<std::int64_t> ids, target;
   std::vector<RowDestination> leave;

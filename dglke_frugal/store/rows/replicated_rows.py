@@ -14,9 +14,9 @@ from .resident_rows import ResidentRows
 class ReplicatedRows(ResidentRows):
     """As ResidentRows, but a replica is updated by the gradients of all ranks, which synchronise inside the step.
 
-    Ranks send each other the sums of their gradients of each row. With a Gathering, for rows that are long beside what
-    their gradients are made of, as matrices are, they send each other that instead, and each makes the same update of
-    all of it, where its rows lie (training/step/replicated_matrices.py).
+    Ranks send each other the sums of their gradients of each row. Rows that are much longer than the
+    factors of their gradients, as matrices are, have a Gathering: ranks send each other the factors, and each makes the
+    same update from all of them, where its rows lie (training/step/replicated_matrices.py).
     The host table is the same for all ranks: they begin with what it holds, and rank 0 copies its replica to the host.
     """
 

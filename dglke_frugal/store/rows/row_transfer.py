@@ -3,7 +3,7 @@ for all of them.
 
 With owners all ranks use the same rows in the same steps, each with a plan of the same slots, and each trains some
 columns. A row's owner reads all columns from the host, stores them into the records of the ranks that train them, and
-writes the new values from the ranks' slots to the host. The order of these transfers is in csrc/comm/owner_transfer.h.
+writes the new values from the ranks' slots to the host. The order of the transfers is in csrc/comm/owner_transfer.h.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RowTransfer:
     Attributes:
         cache: (slots, stride) float32 on the device.
         memory: (host rows, cache) of a RowTable.
-        crossing: how rows cross the bus beside the computation; see prepare_gather.
+        crossing: how rows cross the bus during the computation; see prepare_gather.
     """
 
     cache: torch.Tensor
@@ -112,7 +112,7 @@ class OwnerTransfer(RowTransfer):
         return self._buffer.handle
 
     def connect(self, exchange: _native.Exchange, handles: Sequence[str]) -> None:
-        """With those of all ranks in order. exchange: of these ranks, by which one that fails ends all waiting. Raises
+        """handles: of all ranks in order. exchange: of the same ranks; a rank that fails ends all waiting by it. Raises
         _native.DeviceError."""
         with self._device.current():
             buffers = [self._buffer.memory.data_ptr() if handle == self.handle else self._buffer.open(handle)

@@ -12,7 +12,7 @@ from ..step.step_config import KERNEL_MODELS, StepConfig
 
 @dataclass(frozen=True)
 class FullSoftmaxConfig:
-    """The configuration of a step: `step` as elsewhere, of which the loss is the penalty's coefficient and norm alone.
+    """The configuration of a step: `step` as elsewhere; its loss is the penalty's coefficient and norm alone.
 
     optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its

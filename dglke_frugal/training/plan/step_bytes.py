@@ -52,7 +52,7 @@ def full_softmax_bytes(config: TrainConfig, dims: RowDims, entities: int, relati
         tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
         rounded = (tile.scores + 4 * positives) * dim // 2 if matmul == ROUNDED_MATMUL else 0
         held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
-        if distances:  # beside the scores, and a tile's rows as they are compared (full_softmax/tile_products.py)
+        if distances:  # also the scores, and a tile's rows as they are compared (full_softmax/tile_products.py)
             held += 2 * positives * tile.scores + tile.scores * dim
         return positives * tile.scores + held + rows + rounded
 
@@ -68,7 +68,7 @@ def device_step_bytes(config: TrainConfig, model: Model, dims: RowDims, distinct
                        host_step: int) -> int:
     """Buffers of a step: of kernels, and of matrices that lie on the device, as they are made; of a custom model by
     count of tensors, not measured, where no operation works in place of another, and the graphs of both directions of
-    corruption share their buffers, beside those of the first steps, which are no graphs.
+    corruption share their buffers; the first steps, which are no graphs, have buffers of their own.
     """
     if isinstance(model, TorchModel):
         return 4 * host_step
@@ -96,13 +96,13 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     of_entity, of_relation = gradient_stride(dims.entity), gradient_stride(dims.relation)
     gradients = (entities + negatives) * (of_entity + 1) + batch.positives * (of_relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
-    beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
-    beside += min(held, BYTES_PER_COPY)  # of rows that are copied to the host
+    extra = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
+    extra += min(held, BYTES_PER_COPY)  # of rows that are copied to the host
     if config.loss.optimizer != "row_adagrad":  # sums of gradients (step/summed_updates.py)
         gradients += 2 * entities * dims.entity + relations * dims.relation
     records = (entities, dims.entity), (relations, dims.relation)
     transfer = _transfer_bytes(config, layout, entities, entity_row, records)
-    return transfer + beside + FLOAT * (gradients + workspace)
+    return transfer + extra + FLOAT * (gradients + workspace)
 
 
 def _matrix_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int) -> int:

@@ -17,7 +17,7 @@ LONG = ["--max_step", 1_000_000, "--log_interval", 20]
 
 
 def start(ranks, *given, until="[proc 1][Train](20/", **options):
-    """A run that has begun to train, of which a kill leaves no name: process, folder, ids of the other processes."""
+    """A run that has begun to train and has no name in shared memory: process, folder, ids of the other processes."""
     arguments, folder = ranks.arguments(*given)
     process = ranks.start(arguments, **options)
     wait_for(process, until)
