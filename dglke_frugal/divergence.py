@@ -16,7 +16,7 @@ from .errors import InputError
 
 DIVERGED = "the training has diverged"
 REMEDY = "use a smaller --lr, or more --regularization_coef"
-_BLOCK_BYTES = 1 << 22  # of rows that are looked at together: they stay in a cache for the second look
+_BLOCK_BYTES = 1 << 20  # of rows that are looked at together: they stay in a cache for the second look
 _DEVICE_BLOCK_BYTES = 1 << 26  # of which each is waited for
 
 
@@ -48,8 +48,8 @@ def check_rows(rows, name: str) -> float:
 def longest_row(rows, name: str) -> np.ndarray:
     """The row (1, ...) float32 of a table that holds the largest |x|. Arguments and errors as of check_rows."""
     _, begin, block = max(checked_blocks(rows, name), key=lambda each: each[0])
-    block = np.abs(block).reshape(len(block), -1)
-    row = begin + int(block.max(axis=1).argmax())
+    block = block.reshape(len(block), -1)
+    row = begin + int(np.maximum(block.max(axis=1), -block.min(axis=1)).argmax())
     return np.array(rows[row : row + 1], np.float32)
 
 

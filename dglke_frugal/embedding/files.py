@@ -11,8 +11,8 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
+from ..store.row_blocks import row_blocks
 
-BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 KINDS = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"), "U64": np.dtype("<u8")}
 NAMES = {kind: name for name, kind in KINDS.items()}
 MOST_HEADER_BYTES = 100 << 20  # as safetensors has it
@@ -120,7 +120,5 @@ def _write(file, array: np.ndarray) -> None:
 
 
 def blocks(array: np.ndarray) -> Iterator[slice]:
-    """Ranges of rows of about BLOCK_BYTES."""
-    row = max(1, array.nbytes // max(1, len(array)))
-    step = max(1, BLOCK_BYTES // row)
-    return (slice(begin, begin + step) for begin in range(0, len(array), step))
+    """Ranges of rows that are read and written together."""
+    return row_blocks(len(array), array.nbytes // max(1, len(array)))

@@ -5,7 +5,7 @@ import io
 import os
 import zlib
 from itertools import chain
-from typing import Callable, Iterable, Iterator, Optional, Tuple, Union
+from typing import Callable, Iterable, Optional, Tuple, Union
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from .. import _native
 from ..errors import InputError
 from ..files import replace_file
 from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaRows
+from .row_blocks import row_blocks
+from .row_bytes import FLOAT
 from .rows.flush_config import FlushConfig, StoreAddress
 from .rows.gathering import Gathering
 from .rows.half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
-BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 ADAGRAD_EPSILON = np.float32(1e-10)
 
 
@@ -245,7 +246,7 @@ class EmbeddingStore:
 def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
     """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
     with "fp16", of float16. Returns the CRC-32 of the file."""
-    rows = (table[block] for block in _blocks(*table.shape))
+    rows = (table[block] for block in row_blocks(len(table), FLOAT * table.shape[1]))
     blocks = (np.ascontiguousarray(to_float16(each) if dtype == "fp16" else each) for each in rows)
     checksum = 0
     with replace_file(path) as file:
@@ -281,11 +282,5 @@ def read_rows(path: str | os.PathLike, table) -> None:
     if values.shape != table.shape:
         raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need {table.shape}; "
                          "use the flags that the run was trained with")
-    for block in _blocks(*table.shape):
+    for block in row_blocks(len(table), FLOAT * table.shape[1]):
         table[block] = values[block]
-
-
-def _blocks(rows: int, dim: int) -> Iterator[slice]:
-    """Ranges of rows of about BLOCK_BYTES."""
-    step = max(1, BLOCK_BYTES // (4 * dim))
-    return (slice(begin, begin + step) for begin in range(0, rows, step))

@@ -22,11 +22,11 @@ import numpy as np
 
 from ...errors import InputError, shortage
 from ...files import read_json, replace_file, sync_folder
+from ...store.row_blocks import row_blocks
 from .lock import hold
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -331,11 +331,7 @@ def _skip_header(file, stored: StoredArray) -> bytes:
 
 
 def _blocks(shape: Tuple[int, ...], dtype: np.dtype) -> Iterator[slice]:
-    """Ranges of rows that are about BLOCK_BYTES each."""
-    row_bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
-    rows = max(1, BLOCK_BYTES // max(1, row_bytes))
-    for begin in range(0, shape[0], rows):
-        yield slice(begin, min(begin + rows, shape[0]))
+    return row_blocks(shape[0], dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64)))
 
 
 def _bytes(array: np.ndarray) -> memoryview:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.checkpoint import checkpoint as module
+from dglke_frugal.store import row_blocks
 from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
 
 CONFIG = {"model_name": "TransE_l2", "lr": 0.1, "seed": 3, "shape": (1, 2)}
@@ -40,9 +40,9 @@ def folder(tmp_path):
         yield folder
 
 
-@pytest.mark.parametrize("block_bytes", [1, 1000, 8 << 20])  # one row, some rows, everything at a time
+@pytest.mark.parametrize("block_bytes", [1, 1000, 1 << 20])  # one row, some rows, everything at a time
 def test_everything_comes_back(folder, monkeypatch, block_bytes):
-    monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
     folder.save(5, tables(), CONFIG, {"best_mrr": 0.5, "epochs_without": 2})
     checkpoint = folder.last()
     checkpoint.check_config(CONFIG)
@@ -76,8 +76,7 @@ def test_steps_are_numbers_not_text(folder):
     assert folder.last().step == 1_000_000_000_001
 
 
-def test_a_table_is_never_in_memory_twice(folder, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 20)
+def test_a_table_is_never_in_memory_twice(folder):
     size = 64 << 20
     table = np.lib.format.open_memmap(folder.path.parent / "table.npy", "w+", np.float32, (size // 512, 128))
     tracemalloc.start()
