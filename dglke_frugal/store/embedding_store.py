@@ -246,7 +246,7 @@ class EmbeddingStore:
 def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
     """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
     with "fp16", of float16. Returns the CRC-32 of the file."""
-    rows = (table[block] for block in row_blocks(len(table), FLOAT * table.shape[1]))
+    rows = (table[block] for block in row_blocks(table.shape[0], FLOAT * table.shape[1]))
     blocks = (np.ascontiguousarray(to_float16(each) if dtype == "fp16" else each) for each in rows)
     checksum = 0
     with replace_file(path) as file:
@@ -282,5 +282,5 @@ def read_rows(path: str | os.PathLike, table) -> None:
     if values.shape != table.shape:
         raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need {table.shape}; "
                          "use the flags that the run was trained with")
-    for block in row_blocks(len(table), FLOAT * table.shape[1]):
+    for block in row_blocks(table.shape[0], FLOAT * table.shape[1]):
         table[block] = values[block]

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from datetime import timedelta
-from typing import Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional, Set
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Machines(Group):
         if torchrun_number("LOCAL_WORLD_SIZE", 1) != 1:
             raise InputError("each machine is one worker, with all its cores; start torchrun with --nproc_per_node 1")
         self.timeout, self.host = timeout, socket.gethostname()
-        self.hosts: List[str] = ["?"] * self.machines
+        self.hosts = [""] * self.machines  # of those that have been heard of
         self.advice: Callable[[], str] = lambda: ""
         self.address = os.environ.get("MASTER_ADDR", ""), torchrun_number("MASTER_PORT")
         self._control, self._watch = None, None
@@ -74,50 +74,52 @@ class Machines(Group):
         return ":".join(map(str, self.address))
 
     def _connect(self) -> None:
+        # torch's C++ code prints a stack trace for each machine that it cannot reach; what is wrong is said below.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
         import torch.distributed as dist
 
-        try:
-            of_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-            # Kept, since without torchrun machine 0 serves it.
+        patience = timedelta(seconds=CONNECT_SECONDS)
+        this = f"machine {self.machine} of {self.machines} ({self.host})"
+        of_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        try:  # the store is kept, since without torchrun machine 0 serves it
             self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
-                                        wait_for_workers=False, timeout=timedelta(seconds=CONNECT_SECONDS))
-            self.keys = f"dglke_frugal/{self._agree_on_name()}/"
+                                        wait_for_workers=False, timeout=patience)
+            self._watch_from_now_on()
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"{this} cannot reach the rendezvous at {self.place}, which machine 0 serves; start that "
+                             f"one, too, and check the address and the port: {first_line(error)}") from None
+        try:
             dist.init_process_group("gloo", store=dist.PrefixStore(self.keys, self._store), rank=self.machine,
-                                    world_size=self.machines, timeout=timedelta(seconds=CONNECT_SECONDS))
+                                    world_size=self.machines, timeout=patience)
             forever = timedelta(hours=COLLECTIVE_HOURS)
             self._control, *lanes = (dist.new_group(backend="gloo", timeout=forever) for _ in range(1 + len(LANES)))
             self.transport = GlooTransport(lanes, self.machine, self.machines)
-            self._watch = _Watch(self)
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:
+            self._watch.explain(LOST_SECONDS)
             interface = os.environ.get("GLOO_SOCKET_IFNAME")
             over = f"over the interface {interface} (GLOO_SOCKET_IFNAME)" if interface else (
                 "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
-            raise InputError(f"machine {self.machine} of {self.machines} ({self.host}) cannot reach the others {over}: "
-                             f"{first_line(error)}") from None
+            raise InputError(f"{this} cannot reach the others {over}: {first_line(error)}") from None
 
-    def _agree_on_name(self) -> str:
-        """A new name for this start of the run: in the store of torchrun lie the keys of earlier ones, and how often
-        torchrun has restarted it differs between machines. Machine 0 makes the name, and answers whoever asks."""
+    def _watch_from_now_on(self) -> None:
+        """Agree on a new name for this start of the run, and let the machines hear of each other under it: in the store
+        of torchrun lie the keys of earlier starts, and how often torchrun has restarted it differs between machines.
+        Machine 0 makes the name, and answers whoever asks until all are heard of."""
         place = f"dglke_frugal/{os.environ.get('TORCHELASTIC_RUN_ID', '')}"
         own = uuid.uuid4().hex
         if self.machine > 0:
             self._store.set(f"{place}/asks/{self.machine}", own)
-            name = self._store.get(f"{place}/answer/{own}").decode()
-            self._store.set(f"{place}/{name}/{self.machine}", "here")
-            return name
-        deadline = time.monotonic() + CONNECT_SECONDS
-        missing = set(range(1, self.machines))
+            own = self._store.get(f"{place}/answer/{own}").decode()
+        self.keys = f"dglke_frugal/{own}/"
+        self._watch = _Watch(self)
+        missing = set(range(1, self.machines)) if self.machine == 0 else ()
         while missing:
             for machine in sorted(missing):
                 if self._store.check([asks := f"{place}/asks/{machine}"]):  # an earlier start's, perhaps
                     self._store.set(f"{place}/answer/{self._store.get(asks).decode()}", own)
-                if self._store.check([f"{place}/{own}/{machine}"]):
-                    missing.remove(machine)
-            if missing and time.monotonic() > deadline:
-                raise MachineError(f"machine {min(missing)} has not come within {CONNECT_SECONDS:.0f} seconds")
+            missing -= self._watch.heard_of()
             time.sleep(MEET_SECONDS)
-        return own
 
     # ---- messages
 
@@ -160,7 +162,7 @@ class Machines(Group):
 
     def name(self, machine: int) -> str:
         """A machine in a sentence."""
-        return f"machine {machine} ({self.hosts[machine]})"
+        return f"machine {machine} ({self.hosts[machine]})" if self.hosts[machine] else f"machine {machine}"
 
     def fail(self, error: BaseException) -> None:
         """Tell all others why this machine ends."""
@@ -171,7 +173,7 @@ class Machines(Group):
         """After a MachineError: end this process with the sentence of the machine that failed. Returns only if none is
         found."""
         if self._watch is not None:
-            self._watch.explain()
+            self._watch.explain(self.timeout)
 
     def close(self) -> None:
         """After the last barrier of all machines, or one has failed."""
@@ -202,9 +204,9 @@ class _Watch:
         self._stop, self._wake, self._published = threading.Event(), threading.Event(), threading.Event()
         self._closed_connection = False  # so that a machine is lost soon
         self._sentence: Optional[str] = None  # why this machine ends, and then why all do
-        now = time.monotonic()
-        self._heard: Dict[int, float] = {machine: now for machine in range(group.machines)}
-        self._counts: Dict[int, bytes] = {}
+        self._began = now = time.monotonic()
+        self._heard: Dict[int, float] = {}  # when, of the machines that have come
+        self._beats: Dict[int, str] = {}
         self._said, self._store = now, self._open()
         self._threads = [threading.Thread(target=target, name=name, daemon=True)
                          for target, name in ((self._beat, "machine-beat"), (self._look, "machine-watch"))]
@@ -219,17 +221,17 @@ class _Watch:
     def _beat(self) -> None:
         number = 0
         while not self._stop.is_set():
-            self._wake.wait(BEAT_SECONDS)
-            self._wake.clear()
             number += 1
             with contextlib.suppress(RuntimeError):  # the store has gone; the other thread finds out for how long
                 self._exchange(number)
                 self._said = time.monotonic()
+            self._wake.wait(BEAT_SECONDS)
+            self._wake.clear()
 
     def _exchange(self, number: int) -> None:
         group, store = self._group, self._store
         failed = group.keys + "failed"
-        store.set(f"{group.keys}beat/{group.machine}", str(number))
+        store.set(f"{group.keys}beat/{group.machine}", f"{number} {group.host}")
         if self._sentence is not None:
             self._sentence = store.compare_set(failed, "", self._sentence).decode() or self._sentence
             self._published.set()
@@ -237,18 +239,24 @@ class _Watch:
             self._end(store.get(failed).decode())
         for machine in range(group.machines):
             key = f"{group.keys}beat/{machine}"
-            count = store.get(key) if store.check([key]) else b""
-            if count != self._counts.get(machine):
-                self._counts[machine], self._heard[machine] = count, time.monotonic()
+            beat = store.get(key).decode() if store.check([key]) else None
+            if beat != self._beats.get(machine):
+                self._beats[machine], self._heard[machine] = beat, time.monotonic()
+                group.hosts[machine] = beat.partition(" ")[2]
 
     def _look(self) -> None:
         group = self._group
         while not self._stop.wait(BEAT_SECONDS / 2):
             patience = LOST_SECONDS if self._closed_connection else group.timeout
             now = time.monotonic()
-            silent = [machine for machine, heard in self._heard.items()
+            silent = [machine for machine, heard in list(self._heard.items())
                       if machine != group.machine and now - heard > patience]
-            if silent and now - self._said <= patience:
+            missing = set(range(group.machines)) - self.heard_of()
+            if missing and now - self._began > CONNECT_SECONDS:
+                self.fail(f"{group.name(min(missing))} has not come within {CONNECT_SECONDS:g} seconds; start it with "
+                          "the same command")
+                self._end(self._sentence)
+            elif silent and now - self._said <= patience:
                 self.fail(f"{group.name(silent[0])} has ended, hangs, or cannot be reached: it has not been heard of "
                           f"for {patience:g} seconds")
                 self._end(self._sentence)
@@ -256,16 +264,20 @@ class _Watch:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
                           f"answered for {patience:g} seconds")
 
+    def heard_of(self) -> Set[int]:
+        """The machines that have come."""
+        return set(self._heard)
+
     def fail(self, sentence: str) -> None:
         """Say for all machines why the run ends. The first sentence counts, on all machines."""
         self._sentence = sentence
         self._wake.set()
         self._published.wait(LOST_SECONDS)
 
-    def explain(self) -> None:
-        """Wait until this process is ended with the sentence."""
+    def explain(self, seconds: float) -> None:
+        """Wait so long, and as long as it takes to miss a machine, for this process to be ended with the sentence."""
         self._closed_connection = True
-        self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
+        self._stop.wait(seconds + 2 * LOST_SECONDS)
 
     def _end(self, sentence: str) -> None:
         """End the process at once: its main thread may wait for a machine that is not there."""

@@ -10,6 +10,18 @@ from training.parallel.conftest import assert_same, trained, wait_for
 
 KILL, STOP = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)")
 
+KILLED_WHEN_HEARD_OF = """
+from dglke_frugal.training.machines.group import Machines
+meet = Machines._watch_from_now_on
+def killed(self):
+    meet(self)
+    while self.machine not in self._watch.heard_of():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+if os.environ["RANK"] == "{victim}":
+    Machines._watch_from_now_on = killed
+"""
+
 
 def sentence_of(outputs):
     """The last lines of the machines that could say something, without what a checkpoint adds."""
@@ -23,7 +35,7 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
     processes[victim].wait(timeout=120)
     died = time.monotonic()
     codes, outputs = machines.end_all(processes)
-    assert time.monotonic() - died < 8
+    assert time.monotonic() - died < 30  # a busy machine's; the timeout is 10
     for machine in set(range(count)) - {victim}:
         assert codes[machine] == 1
         assert f"machine {victim} (" in sentence_of(outputs)[machine], outputs[machine]
@@ -32,6 +44,19 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
     folder, _ = machines.run_all(count, "--max_step", 14, resume=folder)
     one, _ = machines.run("--max_step", 14, "--partition", "hash", "--num_proc", count)
     assert_same(trained(folder), trained(one))
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
+    """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
+    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 5)
+    machines.interpreter = sys.executable
+    processes = machines.start_all(3, arguments, first=KILLED_WHEN_HEARD_OF.format(victim=victim))
+    codes, outputs = machines.end_all(processes)
+    for machine in {0, 1, 2} - {victim}:
+        assert codes[machine] == 1
+        assert f"machine {victim} (" in sentence_of(outputs)[machine], outputs[machine]
+        assert "frame #" not in outputs[machine]
 
 
 @pytest.mark.parametrize("kind, seed", [("kill", seed) for seed in range(KILLS)] +
@@ -44,7 +69,7 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
     count = chance.choice([2, 3])
     machines.interpreter = sys.executable  # so that a kill meets the machine itself
     processes = machines.start_all(count, arguments)
-    if chance.random() < 0.7:
+    if seed % 3 != 2:  # else it may not have come, for which the others wait a minute
         wait_for(processes[0], "machines train together")
     time.sleep(chance.uniform(0, 1))
     victim = chance.randrange(count)
