@@ -14,7 +14,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start many processes, each of which would compile the package's Python again where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: quickstart welcome test test-python test-cpp packages sanitize sanitize-and-install clean
+.PHONY: quickstart welcome test test-python test-cpp packages sanitize sanitize-and-install flags clean
 
 quickstart: welcome $(VENV)/installed
 	@$(BIN)/python -m recipes.quickstart
@@ -65,6 +65,11 @@ $(VENV)/installed: $(VENV)/dependencies $(SOURCES)
 $(VENV)/installed-for-tests: $(VENV)/installed
 	$(call step,Installing what the tests need,tests,$(PIP) install -c constraints.txt --no-build-isolation -e ".[test]")
 	@touch $@
+
+# What is made from the declarations of flags.
+flags:
+	$(BIN)/python -m dglke_frugal.cli.flag_help > docs/flags.md
+	$(BIN)/python -m dglke_frugal.cli.stub > dglke_frugal/python_training.pyi
 
 clean:
 	rm -rf $(VENV) build

@@ -19,7 +19,19 @@ from .models import RowDims, built_in_model, code_checksum, find_model, is_custo
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
-LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
+
+@dataclass(frozen=True)
+class Loss:
+    """A value of --loss_genre. margin: it has one. pairwise: it may compare each negative with its positive."""
+
+    margin: bool = False
+    pairwise: bool = False
+
+
+LOSSES = {"Hinge": Loss(margin=True, pairwise=True), "Logistic": Loss(pairwise=True), "Logsigmoid": Loss(),
+          "BCE": Loss(), "Softmax": Loss()}
+WITH_MARGIN, WITH_PAIRS = (" or ".join(name for name, loss in LOSSES.items() if getattr(loss, attribute))
+                           for attribute in ("margin", "pairwise"))
 CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "direct", "sync", "none")
 PARTITIONS = ("random", "relation", "metis", "hash", "range")
@@ -184,10 +196,11 @@ class LossConfig:
     subsampling: by what a triple's losses are weighed (training/batches/subsampling.py).
     """
 
-    loss_genre: str = option("Logsigmoid", "loss of a score", changes=ALWAYS, choices=LOSSES, of_dglke=True)
-    margin: float = option(1.0, "margin of the Hinge loss", changes=ALWAYS, short="-m", metavar="M", of_dglke=True,
-                           used=When("it is of --loss_genre Hinge", lambda config: config.loss.loss_genre == "Hinge"))
-    pairwise: bool = option(False, "compare each negative with its positive (Logistic, Hinge)", changes=ALWAYS,
+    loss_genre: str = option("Logsigmoid", "loss of a score", changes=ALWAYS, choices=tuple(LOSSES), of_dglke=True)
+    margin: float = option(1.0, f"margin of the {WITH_MARGIN} loss", changes=ALWAYS, short="-m", metavar="M",
+                           of_dglke=True, used=When(f"it is of --loss_genre {WITH_MARGIN}",
+                                                    lambda config: LOSSES[config.loss.loss_genre].margin))
+    pairwise: bool = option(False, f"compare each negative with its positive ({WITH_PAIRS})", changes=ALWAYS,
                             short="-pw", of_dglke=True)
     neg_adversarial_sampling: bool = option(False, "weigh negatives by the softmax of their scores", changes=ALWAYS,
                                             short="-adv", of_dglke=True, level="first")
@@ -663,12 +676,12 @@ def check(config: TrainConfig) -> None:
         raise InputError("--neg_sample_size_eval must be -1 (all entities) or at least 1")
     if config.evaluation.neg_deg_sample_eval and not config.evaluation.no_eval_filter:
         raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
-    if config.loss.pairwise and config.loss.loss_genre not in ("Logistic", "Hinge"):
-        raise InputError(f"--pairwise does not go with --loss_genre {config.loss.loss_genre}; use Logistic or Hinge")
+    if config.loss.pairwise and not LOSSES[config.loss.loss_genre].pairwise:
+        raise InputError(f"--pairwise does not go with --loss_genre {config.loss.loss_genre}; use {WITH_PAIRS}")
     if config.loss.pairwise and config.loss.neg_adversarial_sampling:
         raise InputError("--pairwise does not go with -adv; give one of the two")
     if config.loss.loss_genre == "Softmax" and config.loss.margin != LossConfig.margin:
-        raise InputError("--margin is of --loss_genre Hinge, and Softmax has none; leave it out")
+        raise InputError(f"--margin is of --loss_genre {WITH_MARGIN}, and Softmax has none; leave it out")
     if config.loss.loss_genre == "Softmax" and config.loss.neg_adversarial_sampling:
         raise InputError("-adv does not go with --loss_genre Softmax, which weighs negatives by their scores itself; "
                          "leave it out")

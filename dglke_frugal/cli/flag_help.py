@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
+import textwrap
 import types
 from typing import Dict, Iterator, List, Tuple
 
@@ -33,7 +34,8 @@ def help_lines(every: bool) -> Iterator[str]:
         yield from (_line(each) for each in members if each not in others)
         if others:
             yield f"  --help-all explains {' '.join('--' + each.name for each in others)}"
-    yield from ("", f"MODEL is one of {', '.join(model_names())} (TransE is TransE_l2), or MODULE:CLASS.",
+    named = f"MODEL is one of {', '.join(model_names())} (TransE is TransE_l2), or MODULE:CLASS."
+    yield from ("", *textwrap.wrap(named, 120, break_on_hyphens=False),
                 "DGL-KE's flags may be abbreviated. The default stands in brackets.")
 
 

@@ -99,7 +99,7 @@ def command(graph):
 
 
 def test_a_run_says_it_in_its_output(graph, tmp_path, capsys):
-    line = "--margin has no effect in this run: it is of --loss_genre Hinge\n"
+    line = f"--margin has no effect in this run: {OPTIONS['margin'].used.words}\n"
     main([*command(graph), "--margin", "2"])
     assert capsys.readouterr().out.count(line) == 1
     main(["--resume", str(tmp_path / "runs" / "TransE_l2_ring_0"), "--max_step", "4", "--save_path", "other"])
