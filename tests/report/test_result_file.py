@@ -24,10 +24,10 @@ def git(folder, *arguments):
 def checkout(tmp_path):
     """A repository with what this one has for the purpose."""
     folder = tmp_path / "checkout"
-    for name in (".commit", ".gitattributes", ".gitignore", "benchmarks/commit.py", "benchmarks/results/README.md",
-                 "setup.py"):
+    for name in (".commit", ".gitattributes", ".gitignore", "benchmarks/commit.py", "setup.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
+    (folder / "benchmarks" / "results").mkdir()
     git(folder, "init", "-q")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "all")
