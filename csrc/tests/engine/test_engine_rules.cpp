@@ -324,7 +324,7 @@ TEST(EngineRules, ARankThatNeverComesIsMissedByTheOthers) {
   Shape shape;
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   std::vector<float> table = initial_table(shape, layout);
-  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f));
   config.attach_seconds = 0.01;
   Engine engine(config);
   engine.client(0).register_step(0, {}, {});
@@ -354,7 +354,7 @@ TEST(EngineRules, APolicyThatEvictsARowOfTheSameStepIsAnError) {
   shape.slots = 0;
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   std::vector<float> table = initial_table(shape, layout);
-  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f));
   config.caches = {std::make_shared<EvictsWhatTheStepUses>()};
   Engine engine(config);
   const std::vector<std::int64_t> rows = {1, 2};
@@ -370,7 +370,7 @@ TEST(EngineRules, AStepThatStagingCannotHoldIsAnErrorWithARemedy) {
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   shape.staging_bytes = 2 * layout.bytes();
   std::vector<float> table = initial_table(shape, layout);
-  Engine engine(engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f)));
+  Engine engine(engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f)));
   const std::vector<std::int64_t> rows = {1, 2, 3};
   engine.client(0).register_step(0, rows, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
