@@ -11,12 +11,7 @@ from training.parallel.thread_ranks import (STEPS, ThreadRanks, assert_same, run
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
 
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def on_devices(config, ranks, flush, kind="queued", **options):
