@@ -142,9 +142,6 @@ nb::dict as_dict(const FlushWorkerStatistics& s) {
   d["values"] = s.values;
   d["gradients"] = s.gradients;
   d["queue_operations"] = s.queue_operations;
-  d["due_flushes"] = s.due_flushes;
-  d["urgent"] = s.urgent;
-  d["busy_nanoseconds"] = s.busy_nanoseconds;
   d["live_records"] = s.live_records;
   return d;
 }

@@ -16,6 +16,7 @@
 #include "cache/policies.h"
 #include "cache/static_hot_set.h"
 #include "engine/engine.h"
+#include "engine/segment.h"
 #include "tests/engine/random_admission.h"
 #include "tests/engine/workload.h"
 
@@ -144,11 +145,11 @@ inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOpt
   const auto deadline = std::chrono::steady_clock::now() + options.patience;
   while (running > 0) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    if (std::chrono::steady_clock::now() > deadline) engine.fail("stuck");
+    if (std::chrono::steady_clock::now() > deadline) engine.segment()->fail("stuck");
   }
   for (std::thread& thread : threads) thread.join();
   outcome.stale_reads = stale;
-  outcome.error = engine.error();
+  outcome.error = engine.segment()->error();
   outcome.wrong_rows = wrong + (outcome.error.empty() ? count_wrong_rows(table, oracle.table, layout) : 0);
   outcome.statistics = engine.statistics();
   if (start) *start = table;

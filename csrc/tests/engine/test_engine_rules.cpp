@@ -317,7 +317,7 @@ TEST(EngineRules, ARankThatLeavesIsMissedByTheOthers) {
   }
   s.engine().client(0).register_step(0, {}, {});
   EXPECT_THROW(s.engine().client(0).plan(0), EngineError);
-  EXPECT_EQ(s.engine().error(), "Rank 1 left before step 0, which other ranks wait for.");
+  EXPECT_EQ(s.engine().segment()->error(), "Rank 1 left before step 0, which other ranks wait for.");
 }
 
 TEST(EngineRules, ARankThatNeverComesIsMissedByTheOthers) {
@@ -329,7 +329,7 @@ TEST(EngineRules, ARankThatNeverComesIsMissedByTheOthers) {
   Engine engine(config);
   engine.client(0).register_step(0, {}, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
-  EXPECT_EQ(engine.error(), "Rank 1 has not attached to the engine, and other ranks wait for it.");
+  EXPECT_EQ(engine.segment()->error(), "Rank 1 has not attached to the engine, and other ranks wait for it.");
 }
 
 TEST(EngineRules, AGateBeforeItsWriteBacksIsRefused) {
@@ -360,7 +360,7 @@ TEST(EngineRules, APolicyThatEvictsARowOfTheSameStepIsAnError) {
   const std::vector<std::int64_t> rows = {1, 2};
   engine.client(0).register_step(0, rows, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
-  EXPECT_NE(engine.error().find("evicted a row"), std::string::npos);
+  EXPECT_NE(engine.segment()->error().find("evicted a row"), std::string::npos);
 }
 
 TEST(EngineRules, AStepThatStagingCannotHoldIsAnErrorWithARemedy) {
@@ -374,7 +374,7 @@ TEST(EngineRules, AStepThatStagingCannotHoldIsAnErrorWithARemedy) {
   const std::vector<std::int64_t> rows = {1, 2, 3};
   engine.client(0).register_step(0, rows, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
-  EXPECT_NE(engine.error().find("staging_bytes"), std::string::npos);
+  EXPECT_NE(engine.segment()->error().find("staging_bytes"), std::string::npos);
 }
 
 // Not forced: random workloads find every broken variant too, which says that the oracle tests are sharp.
