@@ -53,9 +53,9 @@ def significant(value: Optional[float], digits: int = 3, unit: str = "") -> str:
     return f"{value:,.{places}f}{unit}"
 
 
-def millions(rate: Optional[float], digits: int = 3) -> str:
+def millions(rate: Optional[float]) -> str:
     """A rate in millions a second."""
-    return significant(rate and rate / 1e6, digits)
+    return significant(rate and rate / 1e6)
 
 
 def over(rate: Optional[float], other: Optional[float]) -> str:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.recipes --json FILE --data_path P [--runs fb15k/complex ...] [--gpu N] [--at_once N]
     python -m benchmarks.recipes --json FILE --data_path P --runs '*softmax*' --gpu 0 --matmul tf32 --at_once 4
+    python -m benchmarks.recipes --json FILE --data_path P --runs fb15k/transe_l2 --seeds 1 2 3 --row_dtypes fp32 fp16
 
 Each run is `dglke_train --preset FOLDER/NAME`; metrics are of all test triples, filtered, against all
 entities, ties pessimistic. Published levels: DGL-KE's own on one V100 for fb15k (examples/README.md of its repository
@@ -11,6 +12,8 @@ named _dglke are by DGL-KE's two formulas (docs/evaluation.md), and so are its l
 `over_published_mrr` is their ratio; runs named _softmax are compared with what the sources in their YAML files report.
 Seconds of runs that share a machine mean little.
 On a GPU 5 % of the entities are cached (--cache_ratio 0.05), but for a softmax over all entities, which has no cache.
+With --row_dtypes each is trained with entity rows of these types; [compared] has by recipe the mean MRR by type, and
+[spread], the largest less the smallest MRR of fp32's seeds.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import argparse
 import fnmatch
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,7 +31,7 @@ from pathlib import Path
 
 import yaml
 
-from dglke_frugal.options import MATMULS
+from dglke_frugal.options import MATMULS, ROW_DTYPES
 from dglke_frugal.presets.catalogue import find_preset, presets
 
 from . import result_file
@@ -78,6 +82,17 @@ def train(name, flags, threads, gpu=None):
     return found
 
 
+def compare(runs):
+    """By recipe, of runs that say their type of rows: mean MRR by type, and how far the seeds of fp32 are apart."""
+    found = {}
+    for run in runs:
+        if run.get("row_dtype"):
+            found.setdefault(run["recipe"], {}).setdefault(run["row_dtype"], []).append(run["MRR"])
+    return {name: {"mean_mrr": {dtype: statistics.mean(values) for dtype, values in by_dtype.items()},
+                   "spread": max(by_dtype.get("fp32", [0])) - min(by_dtype.get("fp32", [0]))}
+            for name, by_dtype in found.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=result_file.result_file, required=True,
@@ -89,6 +104,7 @@ def main():
     )
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="train each with these (the preset's own)")
     parser.add_argument("--matmul", choices=MATMULS, help="precision of products on the GPU (the preset's own)")
+    parser.add_argument("--row_dtypes", nargs="+", choices=ROW_DTYPES, help="train each with rows of these types")
     parser.add_argument("--gpu", type=int, help="train on this GPU")
     parser.add_argument("--at_once", type=int, default=1, help="runs at the same time")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
@@ -96,20 +112,22 @@ def main():
     report = {"runs": {}, **result_file.read(options.json)}
     report.update(at_once=options.at_once)
     flags = ["--data_path", options.data_path, *(["--matmul", options.matmul] if options.matmul else [])]
-    runs = [(name, seed) for name in chosen(options.runs) for seed in options.seeds or [None]]
+    runs = [(name, seed, dtype) for name in chosen(options.runs) for seed in options.seeds or [None]
+            for dtype in options.row_dtypes or [None]]
 
     def one(run):
-        name, seed = run
-        with_seed = [*flags, *([] if seed is None else ["--seed", str(seed)])]
-        found = train(name, with_seed, options.threads, options.gpu)
-        found.update(seed=seed, matmul=options.matmul)
-        name = name if seed is None else f"{name}, seed {seed}"
+        name, seed, dtype = run
+        own = [*([] if seed is None else ["--seed", str(seed)]), *(["--row_dtype", dtype] if dtype else [])]
+        found = train(name, [*flags, *own], options.threads, options.gpu)
+        found.update(seed=seed, matmul=options.matmul, recipe=name, row_dtype=dtype)
+        name = ", ".join([name, *([] if seed is None else [f"seed {seed}"]), *([dtype] if dtype else [])])
         report["runs"][name] = found
         shown = "  ".join(f"{key} {found[key]:.4f}" for key in ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10"))
         print(
             f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}",
             flush=True,
         )
+        report["compared"] = compare(list(report["runs"].values()))
         result_file.write(options.json, report)
 
     with ThreadPoolExecutor(options.at_once) as pool:

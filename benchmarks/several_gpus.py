@@ -15,7 +15,6 @@ RotatE there, and RESCAL and TransR, which several GPUs train data parallel. ske
 the table on the devices [skewed_gpus_over_one], by the number of GPUs. large: N entities (20 million) by 400
 behind a cache of 5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the
 data-parallel legs there.
-shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %;
 _no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also
 [two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the
@@ -45,8 +44,7 @@ from . import machine, result_file
 from .skewed_graph import SkewedGraph
 from .train import BATCH, NEGATIVES, RECIPES, made_graph_flags
 
-PARTS = ("fb15k", "rows", "models", "skewed", "large", "large_rows", "shares")
-SHARES = (2, 4, 8)
+PARTS = ("fb15k", "rows", "models", "skewed", "large", "large_rows")
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
 SEVERAL = {"columns": ["--parallel", "columns", *CACHED],
@@ -70,13 +68,11 @@ LARGE_TRIPLES = 2_000_000
 TOOK = re.compile(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) seconds")
 
 
-def measure(flags, model, steps, threads, share=1):
-    """One leg: its rate, or why there is none. share: see `shares` above."""
-    batch, dim = BATCH * share, int(RECIPES[model][RECIPES[model].index("--hidden_dim") + 1]) // share
+def measure(flags, model, steps, threads):
+    """One leg: its rate, or why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "dglke_frugal", "train", *map(str, flags), "--model_name", model,
-                   *RECIPES[model], "--hidden_dim", str(dim), "-adv", "--batch_size", str(batch),
-                   "--neg_sample_size", str(NEGATIVES),
+                   *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES),
                    "--max_step", str(steps), "--log_interval", str(steps // INTERVALS), "--no_save_emb",
                    "--save_path", folder]
         began = time.perf_counter()
@@ -95,7 +91,7 @@ def measure(flags, model, steps, threads, share=1):
     log = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or
            "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
-    return {"steps_per_second": rate, "triples_per_second": rate * batch, "log": log, "last_interval": parts[:3],
+    return {"steps_per_second": rate, "triples_per_second": rate * BATCH, "log": log, "last_interval": parts[:3],
             "stall_share": statistics.mean(stalls) if stalls else None, "seconds": time.perf_counter() - began}
 
 
@@ -170,8 +166,8 @@ class Legs:
         self._threads = len(os.sched_getaffinity(0))
         self._measured = set()  # in this run
 
-    def leg(self, part, name, flags, model="TransE_l2", steps=6000, count=1, share=1):
-        """count: of GPUs. share: as for measure."""
+    def leg(self, part, name, flags, model="TransE_l2", steps=6000, count=1):
+        """count: of GPUs."""
         name = name if count == 1 else f"{name}_{count}"
         if not any(fnmatchcase(f"{part}:{name}", pattern) for pattern in self._only):
             return
@@ -180,7 +176,7 @@ class Legs:
         if known or (part, name) in self._measured:  # several parts have some legs
             return
         self._measured.add((part, name))
-        result = measure([*flags, "--gpu", *self._gpus[:count]], model, steps, self._threads // count, share)
+        result = measure([*flags, "--gpu", *self._gpus[:count]], model, steps, self._threads // count)
         legs[name] = result
         rate = result["triples_per_second"]
         print(f"{part} {name:20s} {f'{rate:,.0f} triples/s' if rate else result['reason'][-300:]}", flush=True)
@@ -259,9 +255,6 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, 1500)
                 for count in counts:
                     legs.leg("models", f"{model}_rows", [*graph, "--parallel", "rows"], model, 1500, count)
-        for share in SHARES if "shares" in parts else ():
-            legs.leg("shares", str(share), [*graph, *ONE["one_on_device"], "--sampler_threads", 4 * share],
-                     steps=4000 // share + 2000, share=share)
         for count in counts if "fb15k" in parts else ():
             legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(count),
                                           "--num_thread", "1"], steps=200, count=count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import shlex
@@ -166,6 +167,21 @@ def is_standard_output(path: str | os.PathLike) -> bool:
         status = _status(Path(path))
         return status is not None and _standard_stream(status) == 1
     return False
+
+
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Write a value as JSON, by replace_file; numbers that are not finite, which JSON has none of, become null."""
+    with replace_file(path, "w") as file:
+        json.dump(_finite(value), file, indent=2)
+        file.write("\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: str | os.PathLike, remedy: str) -> Any:

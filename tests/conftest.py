@@ -46,6 +46,17 @@ def graphs(reference):
     return reference / "data"
 
 
+@pytest.fixture
+def one_torch_thread():
+    """For small tables: threads would only wait for each other."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def pytest_configure():
     # Jobs in the background ignore SIGINT, those under nohup SIGHUP, and so would the runs that tests start and stop.
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

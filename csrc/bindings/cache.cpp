@@ -110,15 +110,6 @@ void bind(nb::module_& module) {
            "(customized). Returns slots (-1: rejected), found (uint8), evicted keys (-1: none) and their scores; an "
            "evicted key lay in the slot that its successor has now.")
       .def(
-          "find_or_insert",
-          [](CacheIndex& index, const Vector<Key>& keys, const Vector<Score>& given) {
-            check_lengths(keys.size(), given.size());
-            std::vector<Slot> slots(keys.size());
-            index.find_or_insert(keys.data(), given.data(), static_cast<std::int64_t>(keys.size()), slots.data());
-            return to_numpy(std::move(slots));
-          },
-          "keys"_a, "given"_a, "insert_and_evict for callers to whom evictions do not matter; returns the slots.")
-      .def(
           "assign",
           [](CacheIndex& index, const Vector<Key>& keys, const Vector<Score>& given) {
             check_lengths(keys.size(), given.size());
@@ -135,18 +126,10 @@ void bind(nb::module_& module) {
             return to_numpy(std::move(erased));
           },
           "keys"_a, "Removes `keys`; returns which of them were there (uint8).")
-      .def("clear", &CacheIndex::clear)
       .def("export_batch", &export_batch, "first"_a, "count"_a,
            "Keys, slots, scores and times of the last touch, of the occupied slots among [first, first + count).")
       .def("restore", &restore, "keys"_a, "slots"_a, "scores"_a, "touched"_a,
-           "Replaces the contents by what export_batch gave. ValueError, and an empty index, if it does not fit.")
-      .def(
-          "slots_of_key",
-          [](const CacheIndex& index, Key key) {
-            const auto range = index.slots_of_key(key);
-            return nb::make_tuple(range.first, range.last);
-          },
-          "key"_a, "The range [first, last) of slots in which `key` may lie.");
+           "Replaces the contents by what export_batch gave. ValueError, and an empty index, if it does not fit.");
   module.def("cache_policy", &make_cache_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
              "The CachePolicy of that name for a cache of `slots` of a table's `rows`, in `parts` that share nothing "
              "(0: as many as pay).");

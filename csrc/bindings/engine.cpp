@@ -142,9 +142,6 @@ nb::dict as_dict(const FlushWorkerStatistics& s) {
   d["values"] = s.values;
   d["gradients"] = s.gradients;
   d["queue_operations"] = s.queue_operations;
-  d["due_flushes"] = s.due_flushes;
-  d["urgent"] = s.urgent;
-  d["busy_nanoseconds"] = s.busy_nanoseconds;
   d["live_records"] = s.live_records;
   return d;
 }
@@ -161,20 +158,6 @@ nb::dict statistics(const EngineHandle& self) {
   d["planning_nanoseconds"] = s.planning_nanoseconds;
   d["engine_bytes"] = s.engine_bytes;
   return d;
-}
-
-nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
-  EngineClient& client = nb::cast<EngineClient&>(self);
-  StepPlan plan;
-  {
-    nb::gil_scoped_release release;
-    plan = client.plan(step);
-  }
-  static_assert(sizeof(RowDestination) == 1);
-  return nb::make_tuple(view(plan.rows.data(), plan.rows.size(), self),
-                        view(plan.source.data(), plan.source.size(), self),
-                        view(reinterpret_cast<const std::uint8_t*>(plan.leave.data()), plan.leave.size(), self),
-                        view(plan.target.data(), plan.target.size(), self));
 }
 
 // (name, dtype, first byte, length) of each array of a plan's cell.
@@ -210,15 +193,6 @@ nb::tuple write_back_arrays(nb::handle self, std::int64_t step) {
                         view(&first->target, count, self, kStride / 8));
 }
 
-void apply_update(const RowUpdate& update, const nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>& record,
-                  const nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& gradients) {
-  const std::size_t dim = gradients.shape(1);
-  if (record.size() != dim + 1) throw std::invalid_argument("A record is dim floats and its state.");
-  std::vector<const float*> rows;
-  for (std::size_t i = 0; i < gradients.shape(0); ++i) rows.push_back(gradients.data() + i * dim);
-  update.apply(record.data(), rows, RowLayout::for_dim(static_cast<std::int64_t>(dim)));
-}
-
 nb::tuple drain(nb::handle self) {
   EngineClient& client = nb::cast<EngineClient&>(self);
   auto cached = std::make_unique<std::vector<CachedRow>>();
@@ -242,12 +216,8 @@ void bind(nb::module_& module) {
   module.attr("STEPS_ENQUEUED") = kStepsEnqueued;
   nb::exception<EngineError>(module, "EngineError", PyExc_RuntimeError);
 
-  nb::class_<RowUpdate>(module, "RowUpdate", "How gradients change a row at the host.")
-      .def("apply", &apply_update, "record"_a, "gradients"_a,
-           "One entry: gradients float32 (n, dim), in order, change record float32 (dim + 1,), state last, in place.");
+  nb::class_<RowUpdate>(module, "RowUpdate", "How gradients change a row at the host.");
   nb::class_<RowAdagradUpdate, RowUpdate>(module, "RowAdagradUpdate", "Row-wise Adagrad in DGL-KE's order of sums.")
-      .def(nb::init<float>(), "learning_rate"_a);
-  nb::class_<SgdUpdate, RowUpdate>(module, "SgdUpdate", "row -= learning_rate * gradient, occurrence after occurrence.")
       .def(nb::init<float>(), "learning_rate"_a);
 
   nb::class_<CachePolicy>(module, "CachePolicy", "Which rows a rank's cache admits and evicts.")
@@ -311,8 +281,6 @@ void bind(nb::module_& module) {
           "step"_a, "lookup"_a, "Those of a lookup, likewise.")
       .def("count_from", &EngineClient::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
-      .def("plan", &plan_arrays, "step"_a,
-           "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
       .def(
           "plan_cell",
           [](nb::handle self, std::int64_t step) {
@@ -327,8 +295,8 @@ void bind(nb::module_& module) {
             return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(bytes, {cell.size()}, self);
           },
           "step"_a,
-          "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
-          "publish. Its arrays lie as plan_fields says, and nobody may change them.")
+          "The plan of a step, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, "
+          "until publish. Its arrays lie as plan_fields says, and nobody may change them.")
       .def_prop_ro("planned_steps", &EngineClient::planned_steps,
                    "Steps that are decided: plan_cell waits for no step before.")
       .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
@@ -348,7 +316,6 @@ void bind(nb::module_& module) {
           "step"_a, Release(),
           "Waits for the plan. How many write-backs have to be served before this is called again; 0: wait_gate is "
           "next.")
-      .def("publish_write_backs", &EngineClient::publish_write_backs, "count"_a)
       .def("wait_gate", &EngineClient::wait_gate, "step"_a, Release())
       .def("publish", &EngineClient::publish, "step"_a, Release())
       .def("drain", &drain, "(row int64, slot int32), each (n,): the cached rows to store into host rows.")

@@ -39,42 +39,16 @@ MachineBlock block_of_size(const Table& table, const std::string& name, std::int
   return block;
 }
 
-// Keeps what a batch is announced with, in place of rows.
-class Announced final : public StepRows {
- public:
-  explicit Announced(const RowLayout& layout) : layout_(layout) {}
-  const RowLayout& layout() const override { return layout_; }
-  void announce(std::int64_t, std::span<const std::int64_t> rows, std::span<const std::int32_t> counts) override {
-    rows_ = rows;
-    counts_.assign(counts.begin(), counts.end());
-  }
-  MachineUse use() const { return {rows_, counts_}; }
-  void begin(std::int64_t) override {}
-  std::span<const std::int64_t> rows() const override { return rows_; }
-  std::span<float* const> source() const override { return {}; }
-  std::span<float* const> destination() const override { return {}; }
-  void end() override {}
-  void drain() override {}
-
- private:
-  const RowLayout layout_;
-  std::span<const std::int64_t> rows_;  // of a batch, which outlives this
-  std::vector<std::int32_t> counts_;
-};
-
-using Announce = void (*)(StepRows&, const Batch&);
-
 template <class Table>
-void announce_all(Table& table, const Batches& batches, Announce announce) {
+void announce_all(Table& table, const Batches& batches, BatchRows (*rows_of)(const Batch&)) {
   require(!batches.empty(), "each machine has a batch");
-  std::vector<Announced> announced;
-  announced.reserve(batches.size());
-  std::vector<MachineUse> uses;
+  std::vector<BatchRows> announced;
   for (const auto& batch : batches) {
     require(batch->step == batches.front()->step, "the batches must be of one step");
-    announce(announced.emplace_back(table.layout()), *batch);
-    uses.push_back(announced.back().use());
+    announced.push_back(rows_of(*batch));
   }
+  std::vector<MachineUse> uses;
+  for (const BatchRows& each : announced) uses.push_back({each.rows, each.occurrences});
   table.announce(batches.front()->step, uses);
 }
 
@@ -138,7 +112,7 @@ void bind(nb::module_& module) {
           "own: the rows that the machine owns. seed, table: by which rows in half precision are rounded.")
       .def(
           "announce_batches",
-          [](MachineRows& self, const Batches& batches) { announce_all(self, batches, announce_entities); },
+          [](MachineRows& self, const Batches& batches) { announce_all(self, batches, entities_of); },
           "batches"_a, nb::call_guard<nb::gil_scoped_release>(), "The batches of all machines of a coming step.");
   bind_blocks(rows);
   nb::class_<MachineReplica, StepRows> replica(module, "MachineReplica",
@@ -156,7 +130,7 @@ void bind(nb::module_& module) {
       .def(
           "announce_batches",
           [](MachineReplica& self, const Batches& batches, bool projections) {
-            announce_all(self, batches, projections ? announce_projections : announce_relations);
+            announce_all(self, batches, projections ? projections_of : relations_of);
           },
           "batches"_a, "projections"_a = false, nb::call_guard<nb::gil_scoped_release>(),
           "The batches of all machines of a coming step.");

@@ -132,7 +132,6 @@ void bind(nb::module_& module) {
       .def_prop_ro("record_floats", [](const HostTable& table) { return table.layout().record_floats(); },
                    "Floats that move when a row moves: embedding and state.")
       .def_prop_ro("nbytes", &HostTable::bytes)
-      .def_prop_ro("address", [](HostTable& table) { return reinterpret_cast<std::uintptr_t>(table.data()); })
       .def_prop_ro(
           "embeddings",
           [](nb::handle self) {

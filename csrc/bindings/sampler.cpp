@@ -9,7 +9,7 @@
 
 #include "bindings/bindings.h"
 #include "sampler/batch_stream.h"
-#include "sampler/joined_sampler.h"
+#include "sampler/sampler.h"
 #include "sampler/sampler.h"
 #include "sampler/shared_batches.h"
 #include "step/batch_packer.h"
@@ -141,19 +141,6 @@ void bind(nb::module_& module) {
       .def_prop_ro("chunk_size", &Sampler::chunk_size)
       .def_prop_ro("batches_per_epoch", &Sampler::batches_per_epoch,
                    "Of one direction; an epoch of both has twice as many.");
-
-  nb::class_<JoinedSampler, BatchSource>(module, "JoinedSampler", "The batches of several ranks as one, in rank order.")
-      .def(
-          "__init__",
-          [](JoinedSampler* self, std::vector<std::shared_ptr<Sampler>> ranks) {
-            new (self) JoinedSampler({ranks.begin(), ranks.end()});
-          },
-          "ranks"_a)
-      .def_prop_ro("edges", &JoinedSampler::edges, "Edges of all ranks.")
-      .def_prop_ro("batch_size", &JoinedSampler::batch_size, "Positives of a full batch.")
-      .def_prop_ro("chunk_size", &JoinedSampler::chunk_size)
-      .def_prop_ro("batches_per_epoch", &JoinedSampler::batches_per_epoch,
-                   "Of one direction, of the rank with the most.");
 
   nb::exception<RankLost>(module, "RankLost", PyExc_RuntimeError);
   nb::class_<BatchRing>(module, "BatchRing", "Memory in which processes hand each other batches.")

@@ -19,20 +19,6 @@
 namespace frugal::bindings::step {
 namespace {
 
-using Addresses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-using AddressPair = std::pair<Addresses, Addresses>;
-
-// Rows given as addresses, one per distinct id of the batch.
-RowPointers pointers(const AddressPair& addresses, std::size_t count, const char* what) {
-  const auto& [source, destination] = addresses;
-  static_assert(sizeof(std::uint64_t) == sizeof(float*));
-  if (source.shape(0) != count || destination.shape(0) != count)
-    throw std::invalid_argument(std::string("one source and one destination address per distinct ") + what +
-                                " of the batch");
-  return {reinterpret_cast<const float* const*>(source.data()), reinterpret_cast<float* const*>(destination.data())};
-}
-
 // The rows of some ids of a table.
 std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& ids, std::int64_t dim,
                             const char* what) {
@@ -164,24 +150,6 @@ void bind(nb::module_& module) {
           },
           "config"_a, "threads"_a, "instruction_set"_a = nb::none(),
           "threads: of its own, the caller included. instruction_set: 'baseline' or 'avx512', for tests.")
-      .def(
-          "run",
-          [](TrainStep& step, const Batch& batch, const AddressPair& entities, const AddressPair& relations,
-             const std::optional<AddressPair>& projections) {
-            require_projections(step, projections.has_value());
-            StepPointers rows{pointers(entities, batch.entities.size(), "entity"),
-                              pointers(relations, batch.relations.size(), "relation"),
-                              {}};
-            if (projections) rows.projections = pointers(*projections, batch.relations.size(), "relation");
-            const nb::gil_scoped_release release;
-            return step.run(batch, rows);
-          },
-          "batch"_a, "entities"_a, "relations"_a, "projections"_a = nb::none(),
-          "Trains on rows at addresses: pairs (source, destination) of uint64 arrays, in the order of batch.entities "
-          "and "
-          "batch.relations. A row is dim floats, then the optimizer state. The addresses must be valid; a row's two "
-          "may be "
-          "the same.")
       .def(
           "run_in_place",
           [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections) {

@@ -48,6 +48,12 @@ void apply_entries(const StepRows& rows, const std::vector<std::pair<Ids, ConstM
   }
 }
 
+template <BatchRows (*rows_of)(const Batch&)>
+void announce(StepRows& rows, const Batch& batch) {
+  const BatchRows found = rows_of(batch);
+  rows.announce(batch.step, found.rows, found.occurrences);
+}
+
 }  // namespace
 
 void bind(nb::module_& module) {
@@ -62,11 +68,11 @@ void bind(nb::module_& module) {
           "step"_a, "rows"_a, "occurrences"_a.none() = nb::none(),
           "Step `step` will use `rows` (U,) int64, ascending and distinct. occurrences: of several ranks, how many "
           "gradients each row has in each entry, (entries * U,) int32, entry after entry.")
-      .def("announce_entities", &announce_entities, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+      .def("announce_entities", &announce<entities_of>, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The batch's step will use its entities.")
-      .def("announce_relations", &announce_relations, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+      .def("announce_relations", &announce<relations_of>, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The batch's step will use its relations.")
-      .def("announce_projections", &announce_projections, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+      .def("announce_projections", &announce<projections_of>, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The batch's step will use its relations' projections.")
       .def("begin", &StepRows::begin, "step"_a, nb::call_guard<nb::gil_scoped_release>(),
            "Wait until the rows of the step may be read.")

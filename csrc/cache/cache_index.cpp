@@ -49,14 +49,6 @@ void CacheIndex::insert_and_evict(const Key* keys, const Score* given, std::int6
   }
 }
 
-void CacheIndex::find_or_insert(const Key* keys, const Score* given, std::int64_t count, Slot* slots) {
-  for (std::int64_t i = 0; i < count; ++i) checked(keys[i]);
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i + kPrefetchDistance < count) prefetch(keys[i + kPrefetchDistance]);
-    slots[i] = insert_and_evict(keys[i], given[i]).slot;
-  }
-}
-
 Upsert CacheIndex::insert_and_evict(Key key, Score given) {
   Upsert result;
   result.slot = locate(checked(key));

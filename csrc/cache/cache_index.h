@@ -78,9 +78,6 @@ class CacheIndex {
   Upsert insert_and_evict(Key key, Score given);
   void insert_and_evict(const Key* keys, const Score* given, std::int64_t count, Upsert* results);
 
-  // insert_and_evict for callers to whom evictions do not matter: slots[i] is kNoSlot where key i was rejected.
-  void find_or_insert(const Key* keys, const Score* given, std::int64_t count, Slot* slots);
-
   // The key in `slot`, which is taken, is touched: for callers who know the slot and need no finding.
   void touch(Slot slot, Score given);
 

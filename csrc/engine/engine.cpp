@@ -205,9 +205,6 @@ std::unique_ptr<EngineClient> Engine::make_client(int rank) const {
 }
 
 std::shared_ptr<Segment> Engine::segment() const { return parts_->segment; }
-std::string Engine::segment_path() const { return parts_->segment->path(); }
-std::string Engine::error() const { return parts_->segment->error(); }
-void Engine::fail(const std::string& sentence) { parts_->segment->fail(sentence); }
 
 EngineStatistics Engine::statistics() const {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
@@ -218,8 +215,7 @@ EngineStatistics Engine::statistics() const {
   for (const auto& flusher : parts_->flushers) {
     const FlushCounters& c = flusher->counters();
     statistics.workers.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients),
-                                  get(c.queue_operations), get(c.due_flushes), get(c.urgent), get(c.busy_nanoseconds),
-                                  get(c.live_records)});
+                                  get(c.queue_operations), get(c.live_records)});
     statistics.engine_bytes += get(c.memory);
   }
   if (parts_->segment->shape().reads_follow_stores()) {  // without a flush worker: what a rank has sent has landed

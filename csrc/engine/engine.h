@@ -16,9 +16,6 @@ struct FlushWorkerStatistics {
   std::int64_t flushed_rows = 0, flushed_bytes = 0;  // landed records
   std::int64_t values = 0, gradients = 0;            // of them
   std::int64_t queue_operations = 0;                 // enqueue, move, take
-  std::int64_t due_flushes = 0;                      // landed with a finite due step
-  std::int64_t urgent = 0;                           // of them, read by the very next step
-  std::int64_t busy_nanoseconds = 0;
   std::int64_t live_records = 0;  // planned and not yet landed, now
 };
 
@@ -48,14 +45,11 @@ class Engine {
   EngineClient& client(int rank);
   // One that may outlive the engine, and is owned elsewhere; there may be no other of this rank.
   std::unique_ptr<EngineClient> make_client(int rank) const;
+  // It has the sticky error, and the path for EngineClients in other processes:
+  // EngineClient(Segment::attach(path), rank).
   std::shared_ptr<Segment> segment() const;
-  // For EngineClients in other processes: EngineClient(Segment::attach(path), rank).
-  std::string segment_path() const;
 
   EngineStatistics statistics() const;
-  // The sticky error, or empty.
-  std::string error() const;
-  void fail(const std::string& sentence);
 
  private:
   struct Parts;

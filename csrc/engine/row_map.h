@@ -23,7 +23,7 @@ inline std::uint64_t hash_row(std::int64_t row) {
 template <class Value>
 class RowMap {
  public:
-  explicit RowMap(std::size_t expected = 0) { rebuild(capacity_for(expected)); }
+  RowMap() { rebuild(kFirstCells); }
 
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
@@ -75,13 +75,13 @@ class RowMap {
 
  private:
   static constexpr std::int64_t kEmpty = -1;  // row ids are not negative
+  static constexpr std::size_t kFirstCells = 16;
   struct Cell {
     std::int64_t row = kEmpty;
     Value value{};
   };
   static constexpr std::size_t kCellsOfLine = 64 % sizeof(Cell) == 0 ? 64 / sizeof(Cell) : 1;
 
-  static std::size_t capacity_for(std::size_t expected) { return std::bit_ceil(expected * 4 / 3 + 16); }
   // Where a search begins: with the first cell of a line, so that it seldom needs a second line.
   std::size_t first_cell(std::int64_t row) const { return hash_row(row) >> shift_ & ~(kCellsOfLine - 1); }
 

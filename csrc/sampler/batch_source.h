@@ -1,4 +1,4 @@
-// Where batches come from: made here, joined from those of several ranks, or made by other processes.
+// Where batches come from: made here, or by other processes.
 #pragma once
 
 #include <cstdint>

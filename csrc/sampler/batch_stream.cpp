@@ -116,9 +116,4 @@ double BatchStream::wait_seconds() const {
   return wait_seconds_;
 }
 
-std::int64_t BatchStream::next_step() const {
-  const std::lock_guard lock(mutex_);
-  return next_taken_;
-}
-
 }  // namespace frugal

@@ -38,7 +38,6 @@ class BatchStream {
   void close();
 
   double wait_seconds() const;  // how long next() has waited for a batch, in all
-  std::int64_t next_step() const;
 
  private:
   struct Pool;

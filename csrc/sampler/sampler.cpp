@@ -113,26 +113,25 @@ void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int
   }
 }
 
-void Sampler::draw_again(std::int64_t step, const Batch& batch, std::size_t first, std::int64_t* negative,
-                         std::int64_t count) const {
+void Sampler::draw_again(Batch& batch) const {
   const auto stream = random_stream(RandomUse::negative_again, static_cast<std::uint32_t>(config_.rank));
-  const bool heads = step % 2 == 1;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::size_t chunk = first + static_cast<std::size_t>(i / config_.negatives * chunk_size_);
+  const bool heads = batch.step % 2 == 1;
+  for (std::size_t i = 0; i < batch.negative.size(); ++i) {
+    const std::size_t chunk = i / static_cast<std::size_t>(config_.negatives) * static_cast<std::size_t>(chunk_size_);
     const auto makes_a_triple = [&] {
       for (std::size_t edge = chunk; edge < chunk + static_cast<std::size_t>(chunk_size_); ++edge) {
-        if (heads ? known_.contains(negative[i], batch.relation[edge], batch.tail[edge])
-                  : known_.contains(batch.head[edge], batch.relation[edge], negative[i]))
+        if (heads ? known_.contains(batch.negative[i], batch.relation[edge], batch.tail[edge])
+                  : known_.contains(batch.head[edge], batch.relation[edge], batch.negative[i]))
           return true;
       }
       return false;
     };
     // Each negative of each step has numbers of its own, used or not.
-    const auto own = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(negatives_of_step()) +
-                     static_cast<std::uint64_t>(i);
+    const std::uint64_t own =
+        static_cast<std::uint64_t>(batch.step) * static_cast<std::uint64_t>(negatives_of_step()) + i;
     for (std::int64_t again = 0; again < kDrawnAgain && makes_a_triple(); ++again) {
       const auto block = philox_blocks<1>(config_.seed, own * kDrawnAgain + static_cast<std::uint64_t>(again), stream);
-      negative[i] = negative_of(block[0][0], block[0][1]);
+      batch.negative[i] = negative_of(block[0][0], block[0][1]);
     }
   }
 }
@@ -143,48 +142,35 @@ BatchLimits Sampler::limits() const {
           std::min(config_.relations, batch_size_), list_.weight != nullptr};
 }
 
-void Sampler::clear(std::int64_t step, Batch& batch) const {
+void Sampler::sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
   require(step >= 0, "steps are counted from 0");
+  draw_edges(step, scratch.edge);
+  const std::size_t count = scratch.edge.size();
+  const auto negatives = static_cast<std::int64_t>(count) / chunk_size_ * config_.negatives;
+  const bool turned = config_.inverse && step % 2 == 1;
   batch.step = step;
-  batch.corrupt_head = step % 2 == 1 && !config_.inverse;
+  batch.corrupt_head = step % 2 == 1 && !turned;
   batch.chunk_size = chunk_size_;
   batch.negatives_per_chunk = config_.negatives;
-  batch.head.clear();
-  batch.relation.clear();
-  batch.tail.clear();
-  batch.weight.clear();
-  batch.negative.clear();
-}
-
-void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
-  draw_edges(step, scratch.edge);
-  const std::size_t first = batch.head.size(), first_negative = batch.negative.size(), count = scratch.edge.size();
-  batch.head.resize(first + count);
-  batch.relation.resize(first + count);
-  batch.tail.resize(first + count);
+  batch.head.resize(count);
+  batch.relation.resize(count);
+  batch.tail.resize(count);
   const float* const weight = list_.weight_in(step);
-  if (weight) batch.weight.resize(first + count);
-  const auto negatives = static_cast<std::int64_t>(count) / chunk_size_ * config_.negatives;
-  batch.negative.resize(first_negative + static_cast<std::size_t>(negatives));
-  draw_negatives(step, batch.negative.data() + first_negative, negatives);  // while the lines of the edges are fetched
+  batch.weight.resize(weight ? count : 0);
+  batch.negative.resize(static_cast<std::size_t>(negatives));
+  draw_negatives(step, batch.negative.data(), negatives);  // while the lines of the edges are fetched
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t edge = scratch.edge[i];
-    batch.head[first + i] = list_.head[edge];
-    batch.relation[first + i] = list_.relation[edge];
-    batch.tail[first + i] = list_.tail[edge];
-    if (weight) batch.weight[first + i] = weight[edge];
+    batch.head[i] = list_.head[edge];
+    batch.relation[i] = list_.relation[edge];
+    batch.tail[i] = list_.tail[edge];
+    if (weight) batch.weight[i] = weight[edge];
   }
-  if (config_.exclude_positive) draw_again(step, batch, first, batch.negative.data() + first_negative, negatives);
-  if (config_.inverse && step % 2 == 1) {
-    std::swap_ranges(batch.head.begin() + static_cast<std::ptrdiff_t>(first), batch.head.end(),
-                     batch.tail.begin() + static_cast<std::ptrdiff_t>(first));
-    for (std::size_t i = first; i < batch.relation.size(); ++i) batch.relation[i] += config_.inverse;
+  if (config_.exclude_positive) draw_again(batch);
+  if (turned) {
+    std::swap(batch.head, batch.tail);
+    for (std::int64_t& relation : batch.relation) relation += config_.inverse;
   }
-}
-
-void Sampler::sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
-  clear(step, batch);
-  draw(step, batch, scratch);
   scratch.indexer.index(batch);
 }
 

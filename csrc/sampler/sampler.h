@@ -55,11 +55,6 @@ class Sampler final : public BatchSource {
   BatchLimits limits() const override;
   void sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const override;
 
-  // Appends the step's positives, with their weights, and its negatives, and indexes nothing. Throws as sample does.
-  void draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) const;
-  // Makes `batch` one of `step` without any positives.
-  void clear(std::int64_t step, Batch& batch) const;
-
   std::int64_t edges() const { return edge_count_; }  // of this rank
   std::int64_t batch_size() const { return batch_size_; }
   std::int64_t chunk_size() const { return chunk_size_; }
@@ -69,9 +64,8 @@ class Sampler final : public BatchSource {
  private:
   void draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) const;
   void draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const;
-  // The same of the negatives that make a triple with one of the positives, which are as the graph has them.
-  void draw_again(std::int64_t step, const Batch& batch, std::size_t first, std::int64_t* negative,
-                  std::int64_t count) const;
+  // The same of the batch's negatives that make a triple with one of its positives, which are as the graph has them.
+  void draw_again(Batch& batch) const;
   std::int64_t negative_of(std::uint32_t high, std::uint32_t low) const;  // 64 random bits
   std::int64_t negatives_of_step() const { return batch_size_ / chunk_size_ * config_.negatives; }
 

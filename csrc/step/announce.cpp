@@ -1,7 +1,5 @@
 #include "step/announce.h"
 
-#include <vector>
-
 namespace frugal {
 namespace {
 
@@ -12,26 +10,25 @@ void append_counts(const std::vector<std::int32_t>& offset, std::vector<std::int
 
 }  // namespace
 
-void announce_entities(StepRows& rows, const Batch& batch) {
-  std::vector<std::int32_t> occurrences;
-  occurrences.reserve(2 * batch.entities.size());
+BatchRows entities_of(const Batch& batch) {
+  BatchRows found{batch.entities, {}};
+  found.occurrences.reserve(2 * batch.entities.size());
   for (std::size_t u = 0; u < batch.entities.size(); ++u)
-    occurrences.push_back(batch.positive_offset[u + 1] > batch.positive_offset[u]);
-  append_counts(batch.negative_offset, occurrences);
-  rows.announce(batch.step, batch.entities, occurrences);
+    found.occurrences.push_back(batch.positive_offset[u + 1] > batch.positive_offset[u]);
+  append_counts(batch.negative_offset, found.occurrences);
+  return found;
 }
 
-void announce_relations(StepRows& rows, const Batch& batch) {
-  std::vector<std::int32_t> occurrences;
-  append_counts(batch.relation_offset, occurrences);
-  rows.announce(batch.step, batch.relations, occurrences);
+BatchRows relations_of(const Batch& batch) {
+  BatchRows found{batch.relations, {}};
+  append_counts(batch.relation_offset, found.occurrences);
+  return found;
 }
 
-void announce_projections(StepRows& rows, const Batch& batch) {
-  std::vector<std::int32_t> occurrences;
-  append_counts(batch.relation_offset, occurrences);
-  append_counts(batch.relation_offset, occurrences);
-  rows.announce(batch.step, batch.relations, occurrences);
+BatchRows projections_of(const Batch& batch) {
+  BatchRows found = relations_of(batch);
+  append_counts(batch.relation_offset, found.occurrences);
+  return found;
 }
 
 }  // namespace frugal

@@ -2,18 +2,27 @@
 // entry.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "sampler/batch.h"
-#include "store/step_rows.h"
 
 namespace frugal {
 
+// See StepRows::announce. rows: the batch's own.
+struct BatchRows {
+  std::span<const std::int64_t> rows;
+  std::vector<std::int32_t> occurrences;
+};
+
 // Two entries: the positives, where all occurrences of a row are one gradient, and the negatives, one gradient each.
-void announce_entities(StepRows& rows, const Batch& batch);
+BatchRows entities_of(const Batch& batch);
 
 // One entry: a gradient per edge.
-void announce_relations(StepRows& rows, const Batch& batch);
+BatchRows relations_of(const Batch& batch);
 
 // Two entries of a gradient per edge: from the positives' own scores and from their negatives' (TransR).
-void announce_projections(StepRows& rows, const Batch& batch);
+BatchRows projections_of(const Batch& batch);
 
 }  // namespace frugal

@@ -11,10 +11,4 @@ void RowAdagradUpdate::apply(float* row, std::span<const float* const> gradients
   for (const float* gradient : gradients) adagrad.apply(row, state, gradient, layout.dim);
 }
 
-void SgdUpdate::apply(float* row, std::span<const float* const> gradients, const RowLayout& layout) const {
-  const float negative_rate = -learning_rate_;
-  for (const float* __restrict gradient : gradients)
-    for (std::int64_t i = 0; i < layout.dim; ++i) row[i] += negative_rate * gradient[i];
-}
-
 }  // namespace frugal

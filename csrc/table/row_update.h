@@ -37,14 +37,4 @@ class RowAdagradUpdate final : public RowUpdate {
   float learning_rate_;
 };
 
-// row += -lr * g for every occurrence, in order. The state is left alone.
-class SgdUpdate final : public RowUpdate {
- public:
-  explicit SgdUpdate(float learning_rate) : learning_rate_(learning_rate) {}
-  void apply(float* row, std::span<const float* const> gradients, const RowLayout& layout) const override;
-
- private:
-  float learning_rate_;
-};
-
 }  // namespace frugal

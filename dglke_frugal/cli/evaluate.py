@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import time
 from pathlib import Path
 
 from ..errors import InputError, shown
-from ..files import check_output, replace_file
+from ..files import check_output, write_json
 from ..score_rule import SCORE_RULES, log_if_two_formulas, score_rule_of_dglke_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
@@ -229,7 +227,7 @@ def _run_ogb(model, graph, own):
         metrics = ogb.evaluate_challenge(model, arrays["valid"])
         print(f"[0]Valid average MRR: {metrics['mrr']}")
         if own.json:
-            _write_json(own.json, {"metrics": {"MRR": metrics["mrr"]}, "candidates": "ogb", "split": "valid"})
+            write_json(own.json, {"metrics": {"MRR": metrics["mrr"]}, "candidates": "ogb", "split": "valid"})
     else:
         raise InputError(f"the data set {graph.name} has no candidates of OGB; leave --ogb out")
 
@@ -274,7 +272,7 @@ def _report(evaluation, begin, graph, own, facts):
     if rows:
         print(table_text(rows, graph.relation_names))
     if own.json:
-        _write_json(
+        write_json(
             own.json,
             {
                 "metrics": metrics.named(),
@@ -284,21 +282,6 @@ def _report(evaluation, begin, graph, own, facts):
                 "by_relation": [row.as_dict() for row in rows],
             },
         )
-
-
-def _write_json(path, result):
-    text = json.dumps(_without_nan(result), indent=2)
-    with replace_file(path, "w") as file:
-        file.write(text + "\n")
-
-
-def _without_nan(value):
-    """JSON has no NaN, which metrics of no triples are."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 if __name__ == "__main__":

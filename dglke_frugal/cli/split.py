@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import check_output, replace_file
+from ..files import check_output, replace_file, write_json
 from .errors import reports_input_errors
 from .tool_flags import Parser
 
@@ -54,9 +53,7 @@ def main(argv):
     print("\n".join(_lines(report, options.file)))
     if options.json:
         check_output(options.json, _REPORT)  # again, for it may be one of the files that are new
-        with replace_file(options.json, "w") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+        write_json(options.json, report)
 
 
 def _amount(text: str) -> float:

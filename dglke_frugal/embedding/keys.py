@@ -119,7 +119,7 @@ class KeyTable:
         """A lookup that was resolved ahead takes place now; `left` more are to come."""
         self._index.set_time(request.time)
         new = self._index.assign(request.distinct, request.given) < 0
-        self._index.find_or_insert(request.distinct[new], request.given[new])
+        self._index.insert_and_evict(request.distinct[new], request.given[new])
         if not left:
             self._ahead = None
 

@@ -281,7 +281,6 @@ def rank_against_all(
     triples: Tuple,
     known: Optional[KnownTriples],
     table: Optional[CandidateTable] = None,
-    block: Optional[int] = None,
     done: Callable[[int], None] = lambda count: None,
     share: Optional[Share] = None,
 ) -> Comparison:
@@ -293,7 +292,6 @@ def rank_against_all(
         triples: (heads, relations, tails), each (n,) ids.
         known: triples to leave out; None leaves out only the triple itself (the unfiltered protocol).
         table: CandidateTable.of the entity table, if it is at hand already.
-        block: how many queries are in work at a time; bounds the memory, and how often `done` is called.
         done: is told how many more triples are compared.
         share: the entities that compete, of which `table` is made; None: all.
     """
@@ -302,8 +300,7 @@ def rank_against_all(
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     if table is None and not model.projects:
         table = CandidateTable.of(candidates, model.operation, model.device)
-    if block is None:
-        block = min(max(_BLOCK_PRODUCTS // (len(model.entity) * model.entity.shape[1]), 1 << 10), 1 << 16)
+    block = min(max(_BLOCK_PRODUCTS // (len(model.entity) * model.entity.shape[1]), 1 << 10), 1 << 16)
     order = np.lexsort((stays, relations))  # by relation first, since TransR changes its table with it
     stays, relations, moves = stays[order], relations[order], moves[order]
     if known is None:

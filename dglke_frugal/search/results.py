@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
 from ..errors import InputError
-from ..files import check_output, replace_file
+from ..files import check_output, replace_file, write_json
 from ..options import DeviceConfig, StoreConfig, TrainConfig, numbers_flags
 from .page import make_page
 from .space import Space, listed, plain
@@ -35,9 +34,7 @@ def write_results(folder: Path, space: Space, study: Study, with_plots: bool = F
     found = {"space": space.name, "trials": [each.to_dict() for each in tried],
              "best": None if best is None else best.to_dict(),
              "full": {} if best is None else space.full_of(best.params)}
-    with replace_file(folder / RESULTS_FILE, "w") as file:
-        json.dump(found, file, indent=2)
-        file.write("\n")
+    write_json(folder / RESULTS_FILE, found)
     with replace_file(folder / PAGE_FILE, "w") as file:
         plots = study.plots() if with_plots else ()
         file.write(make_page(folder.name or str(folder), space, tried, study.metric, plots))

@@ -71,6 +71,22 @@ def in_order(weight, optimizer, ranks):
     return plain
 
 
+def train_with(others, module, ahead, plain, results):
+    """Train as rank 0 while `others` do; all see the table of one loop afterwards."""
+    for other in others:
+        other.start()
+    train(module, 0, ahead)
+    trained = {key: values.clone() for key, values in module.state_dict().items()}
+    module.close()
+    np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
+    if "optimizer_state" in trained:
+        np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
+    for _ in others:
+        rank, seen = results.get(timeout=180)
+        assert not isinstance(seen, str), (rank, seen)
+        np.testing.assert_array_equal(seen, plain.weight)
+
+
 @pytest.mark.parametrize("ranks, name, settings, ahead, processes", [
     (1, "Adagrad", {"cache_ratio": 0.3}, 3, False), (2, "SGD", {"cache_ratio": 0.0}, 0, False),
     (2, "RowwiseAdagrad", {"cache_ratio": 0.3}, 4, True),
@@ -88,18 +104,7 @@ def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, process
     make = context.Process if processes else threading.Thread
     others = [make(target=other_rank, daemon=True, args=(module.address, rank, name, cache, ahead, results))
               for rank in range(1, ranks)]
-    for other in others:
-        other.start()
-    train(module, 0, ahead)
-    trained = {key: values.clone() for key, values in module.state_dict().items()}
-    module.close()
-    np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
-    if name != "SGD":
-        np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
-    for _ in others:
-        rank, seen = results.get(timeout=180)
-        assert not isinstance(seen, str), (rank, seen)
-        np.testing.assert_array_equal(seen, plain.weight)
+    train_with(others, module, ahead, plain, results)
     for other in others:
         other.join(60)
         assert not other.is_alive()
@@ -122,18 +127,7 @@ def test_ranks_with_a_device_each_train_the_table_of_one_loop(ranks, name, kinds
         Embedding.attach(module.address, 1, optim.SGD(0.1), cache)
     others = [threading.Thread(target=other_rank, daemon=True, args=(
         module.address, rank, name, cache, ahead, results, make_device(kinds[rank]))) for rank in range(1, ranks)]
-    for other in others:
-        other.start()
-    train(module, 0, ahead)
-    trained = {key: values.clone() for key, values in module.state_dict().items()}
-    module.close()
-    np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
-    if name != "SGD":
-        np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
-    for _ in others:
-        rank, seen = results.get(timeout=180)
-        assert not isinstance(seen, str), (rank, seen)
-        np.testing.assert_array_equal(seen, plain.weight)
+    train_with(others, module, ahead, plain, results)
 
 
 def test_what_ranks_cannot_do_is_refused_in_a_sentence():

@@ -8,12 +8,11 @@ import random
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import Forks
+from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.files import COMPLETE, UNFINISHED
@@ -160,15 +159,7 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def interpreter():
-    with tempfile.TemporaryDirectory() as folder:  # because a socket's path must be short
-        forks = Forks(Path(folder))
-        yield forks.interpreter
-        forks.close()
-
-
-@pytest.fixture(scope="module")
-def cases(interpreter, tmp_path_factory):
+def cases(interpreter, tmp_path_factory):  # noqa: F811
     made = {}
 
     def case(name):

@@ -34,27 +34,6 @@ def test_threads_and_instruction_sets(golden, run):
     assert final_bits(recorded, 2, "baseline") == expected, "baseline instruction set"
 
 
-def test_rows_elsewhere(golden):
-    """Reading rows in one place and writing them to another gives what updating them in place gives."""
-    recorded = Trace(golden / "transe_l2_adv.npz")
-    in_place, elsewhere, target = recorded.host_tables(), recorded.host_tables(), recorded.host_tables()
-    batch = recorded.batch(0)
-    native_step(recorded.config()).run_in_place(batch, *in_place)
-
-    pairs = []
-    for source, destination, ids in zip(elsewhere, target, (batch.entities, batch.relations)):
-        destination.embeddings[:] = np.nan
-        offsets = (ids * source.stride * 4).astype(np.uint64)
-        pairs.append((np.uint64(source.address) + offsets, np.uint64(destination.address) + offsets))
-    native_step(recorded.config()).run(batch, *pairs)
-    for expected, source, destination, fresh, ids in zip(
-        in_place, elsewhere, target, recorded.host_tables(), (batch.entities, batch.relations)
-    ):
-        assert np.array_equal(destination.embeddings[ids], expected.embeddings[ids])
-        assert np.array_equal(destination.state[ids], expected.state[ids])
-        assert np.array_equal(source.embeddings, fresh.embeddings)
-
-
 def test_wrong_input_is_refused(golden):
     recorded = Trace(golden / "transe_l2_adv.npz")
     entities, relations = recorded.host_tables()

@@ -6,7 +6,7 @@ import sys
 import torch
 
 from benchmarks import embedding
-from benchmarks.run_kernels import ROOT
+from conftest import ROOT
 
 
 def test_the_floor_counts_each_byte_that_a_step_has_to_move():

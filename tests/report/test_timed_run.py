@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.run_kernels import ROOT
+from conftest import ROOT
 
 # Says the number of the process that trains, which would go on for ever.
 TRAINS = """

@@ -22,11 +22,8 @@ def dglke_update(table, state, entries, learning_rate):
 
 
 @pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def two_threads_of_the_store(one_torch_thread):
     yield
-    torch.set_num_threads(threads)
     _native.set_num_threads(2)
 
 

@@ -23,12 +23,7 @@ from dglke_frugal.training.train import train
 STEPS = ["--max_step", 48, "--log_interval", 20]
 
 
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture

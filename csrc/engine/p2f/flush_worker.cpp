@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 
 #include "engine/testing.h"
 
@@ -40,13 +39,11 @@ void FlushWorker::run(const std::atomic<bool>& stopping) {
   int idle = 0;
   while (!stopping.load(std::memory_order_acquire) && !segment_->failed()) {
     const std::uint32_t ticket = segment_->work().ticket();
-    const auto start = std::chrono::steady_clock::now();
     bool worked = take_incoming(true);
     worked |= register_steps();
     worked |= flush_some(true);
     publish_open();
     if (worked) {
-      add(counters_.busy_nanoseconds, (std::chrono::steady_clock::now() - start).count());
       idle = 0;
     } else if (++idle < kIdleRounds) {
       spin_pause();
@@ -198,7 +195,6 @@ bool FlushWorker::take_incoming(bool flush_urgent) {
 void FlushWorker::take_step(Incoming& incoming, std::int64_t step, bool flush_urgent) {
   if (!incoming.urgent.empty()) {
     for (const std::int32_t record : incoming.urgent) receive(record);
-    add(counters_.urgent, static_cast<std::int64_t>(incoming.urgent.size()));
     incoming.urgent.clear();
     while (flush_urgent && queue_.front() <= step + 1 && flush_some(false)) {
     }
@@ -289,7 +285,6 @@ void FlushWorker::write(std::int32_t index) {
 void FlushWorker::land(std::int32_t index) {
   const Record record = at(index);
   count_live(-1);  // first: whoever sees that all has landed sees that none is left
-  if (record.due != kNever) add(counters_.due_flushes, 1);
   if (!mutated(Mutation::kWritingNotCounted)) count(record.due, -1);
   if (record.gradient == kNone) {
     if (record.write_back) segment_->rank(record.rank).landed_back.value.fetch_add(1, std::memory_order_release);

@@ -75,7 +75,7 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
       if (rank == 0) {
         engine = std::make_unique<Engine>(engine_config(shape, layout, table.data(), update), true);
         segment = engine->segment();
-        std::strncpy(control.path, engine->segment_path().c_str(), sizeof(control.path) - 1);
+        std::strncpy(control.path, engine->segment()->path().c_str(), sizeof(control.path) - 1);
         control.ready = 1;
       } else {
         while (!control.ready && !control.abandoned) std::this_thread::sleep_for(std::chrono::microseconds(200));

@@ -1,16 +1,22 @@
 // Runs a workload on the real engine, each rank a thread, and compares with the oracle to the bit.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "cache/policies.h"
+#include "cache/static_hot_set.h"
 #include "engine/engine.h"
+#include "engine/segment.h"
 #include "tests/engine/random_admission.h"
 #include "tests/engine/workload.h"
 
@@ -32,6 +38,16 @@ struct RunOptions {
   std::chrono::milliseconds patience{180'000};                     // then the run is failed as stuck
 };
 
+inline std::shared_ptr<CachePolicy> make_cache(const Shape& shape, int rank) {
+  const unsigned seed = shape.seed * 8 + static_cast<unsigned>(rank);
+  if (shape.caching == Caching::kLfu) return make_cache_policy("lfu", shape.rows, shape.slots);
+  if (shape.caching == Caching::kRandom) return std::make_shared<RandomAdmission>(shape.slots, shape.reject, seed);
+  std::vector<std::int64_t> hot(static_cast<std::size_t>(shape.rows));
+  std::iota(hot.begin(), hot.end(), 0);
+  std::shuffle(hot.begin(), hot.end(), std::mt19937(seed));
+  return std::make_shared<StaticHotSet>(std::span(hot).first(static_cast<std::size_t>(shape.slots)));
+}
+
 inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, float* table,
                                   std::shared_ptr<const RowUpdate> update) {
   EngineConfig config;
@@ -50,9 +66,7 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   config.attach_seconds = 10;  // a killed process may never have attached
   config.update = std::move(update);
   if (shape.slots > 0)
-    for (int r = 0; r < shape.ranks; ++r)
-      config.caches.push_back(
-          std::make_shared<RandomAdmission>(shape.slots, shape.reject, shape.seed * 8 + static_cast<unsigned>(r)));
+    for (int r = 0; r < shape.ranks; ++r) config.caches.push_back(make_cache(shape, r));
   return config;
 }
 
@@ -131,11 +145,11 @@ inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOpt
   const auto deadline = std::chrono::steady_clock::now() + options.patience;
   while (running > 0) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    if (std::chrono::steady_clock::now() > deadline) engine.fail("stuck");
+    if (std::chrono::steady_clock::now() > deadline) engine.segment()->fail("stuck");
   }
   for (std::thread& thread : threads) thread.join();
   outcome.stale_reads = stale;
-  outcome.error = engine.error();
+  outcome.error = engine.segment()->error();
   outcome.wrong_rows = wrong + (outcome.error.empty() ? count_wrong_rows(table, oracle.table, layout) : 0);
   outcome.statistics = engine.statistics();
   if (start) *start = table;

@@ -12,7 +12,7 @@ std::string describe(const Shape& s) {
   return "seed " + std::to_string(s.seed) + " ranks " + std::to_string(s.ranks) + " lookahead " +
          std::to_string(s.lookahead) + " threads " + std::to_string(s.flush_threads) + " rows " +
          std::to_string(s.rows) + " batch " + std::to_string(s.batch) + " slots " + std::to_string(s.slots) + " mode " +
-         std::to_string(static_cast<int>(s.mode));
+         std::to_string(static_cast<int>(s.mode)) + " caching " + std::to_string(static_cast<int>(s.caching));
 }
 
 void expect_right(const Shape& shape, const RunOptions& options = {}) {
@@ -42,9 +42,10 @@ Shape random_shape(unsigned seed) {
 class EngineOracle : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(EngineOracle, RandomWorkloadsEqualTheOracleInEveryMode) {
-  for (unsigned part = 0; part < 10; ++part) {
+  for (unsigned part = 0; part < 15; ++part) {
     Shape shape = random_shape(GetParam() * 100 + part);
-    shape.mode = part == 0 ? FlushMode::kOff : part == 1 ? FlushMode::kSync : FlushMode::kP2F;
+    shape.mode = part % 10 == 0 ? FlushMode::kOff : part % 10 == 1 ? FlushMode::kSync : FlushMode::kP2F;
+    if (part >= 10) shape.caching = (part + GetParam()) % 2 == 0 ? Caching::kStatic : Caching::kLfu;
     if (part % 2 == 0 && shape.ranks == 1) shape.mode = FlushMode::kDirect;
     expect_right(shape, {.drain_after = {7, 8, 21}});
   }

@@ -317,19 +317,19 @@ TEST(EngineRules, ARankThatLeavesIsMissedByTheOthers) {
   }
   s.engine().client(0).register_step(0, {}, {});
   EXPECT_THROW(s.engine().client(0).plan(0), EngineError);
-  EXPECT_EQ(s.engine().error(), "Rank 1 left before step 0, which other ranks wait for.");
+  EXPECT_EQ(s.engine().segment()->error(), "Rank 1 left before step 0, which other ranks wait for.");
 }
 
 TEST(EngineRules, ARankThatNeverComesIsMissedByTheOthers) {
   Shape shape;
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   std::vector<float> table = initial_table(shape, layout);
-  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f));
   config.attach_seconds = 0.01;
   Engine engine(config);
   engine.client(0).register_step(0, {}, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
-  EXPECT_EQ(engine.error(), "Rank 1 has not attached to the engine, and other ranks wait for it.");
+  EXPECT_EQ(engine.segment()->error(), "Rank 1 has not attached to the engine, and other ranks wait for it.");
 }
 
 TEST(EngineRules, AGateBeforeItsWriteBacksIsRefused) {
@@ -354,13 +354,13 @@ TEST(EngineRules, APolicyThatEvictsARowOfTheSameStepIsAnError) {
   shape.slots = 0;
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   std::vector<float> table = initial_table(shape, layout);
-  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f));
   config.caches = {std::make_shared<EvictsWhatTheStepUses>()};
   Engine engine(config);
   const std::vector<std::int64_t> rows = {1, 2};
   engine.client(0).register_step(0, rows, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
-  EXPECT_NE(engine.error().find("evicted a row"), std::string::npos);
+  EXPECT_NE(engine.segment()->error().find("evicted a row"), std::string::npos);
 }
 
 TEST(EngineRules, AStepThatStagingCannotHoldIsAnErrorWithARemedy) {
@@ -370,11 +370,11 @@ TEST(EngineRules, AStepThatStagingCannotHoldIsAnErrorWithARemedy) {
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   shape.staging_bytes = 2 * layout.bytes();
   std::vector<float> table = initial_table(shape, layout);
-  Engine engine(engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f)));
+  Engine engine(engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f)));
   const std::vector<std::int64_t> rows = {1, 2, 3};
   engine.client(0).register_step(0, rows, {});
   EXPECT_THROW(engine.client(0).plan(0), EngineError);
-  EXPECT_NE(engine.error().find("staging_bytes"), std::string::npos);
+  EXPECT_NE(engine.segment()->error().find("staging_bytes"), std::string::npos);
 }
 
 // Not forced: random workloads find every broken variant too, which says that the oracle tests are sharp.

@@ -56,7 +56,7 @@ EngineConfig config_of(std::vector<float>& table, std::shared_ptr<CachePolicy> p
   config.max_rows_per_step = kMost;
   config.lookahead = kLookahead;
   config.planner_threads = threads;
-  config.update = std::make_shared<SgdUpdate>(0.1f);
+  config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   if (policy) config.caches = {policy};
   return config;
 }

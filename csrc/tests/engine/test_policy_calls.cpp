@@ -45,7 +45,7 @@ EngineConfig config_with(std::vector<std::shared_ptr<CachePolicy>> caches, std::
   shape.lookahead = 4;
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   table = initial_table(shape, layout);
-  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<RowAdagradUpdate>(1.0f));
   config.caches = std::move(caches);
   return config;
 }

@@ -58,7 +58,7 @@ Plans plans_of(const Steps& steps, int threads) {
   config.max_rows_per_step = kMost;
   config.lookahead = kLookahead;
   config.planner_threads = threads;
-  config.update = std::make_shared<SgdUpdate>(0.1f);
+  config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   for (int r = 0; r < ranks; ++r) config.caches.push_back(std::make_shared<StaticHotSet>(hot_rows(r)));
   Engine engine(config);
   Plans plans(steps.size(), std::vector<Plan>(static_cast<std::size_t>(ranks)));

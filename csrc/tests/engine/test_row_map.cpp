@@ -37,13 +37,6 @@ TEST(RowMap, BehavesLikeAnUnorderedMapWhileItGrowsAndShrinks) {
   }
 }
 
-TEST(RowMap, ReservedRoomDoesNotGrow) {
-  RowMap<std::int32_t> map(1000);
-  const std::size_t bytes = map.bytes();
-  for (std::int64_t row = 0; row < 1000; ++row) map[row * 977] = 1;
-  EXPECT_EQ(map.bytes(), bytes);
-}
-
 TEST(RowMap, MovesIntoHugePagesWithItsRows) {
   constexpr std::int64_t kRows = 200'000;
   RowMap<std::int64_t> map;

@@ -88,11 +88,11 @@ TEST(SameSteps, EachRankTrainsAsIfItWereAlone) {
                             std::this_thread::sleep_for(std::chrono::microseconds(200));
                         });
         } catch (const std::exception& error) {
-          engine.fail(error.what());
+          engine.segment()->fail(error.what());
         }
       });
     for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(engine.error(), "") << "seed " << seed;
+    ASSERT_EQ(engine.segment()->error(), "") << "seed " << seed;
     for (int r = 0; r < ranks; ++r)
       EXPECT_EQ(count_wrong_rows(tables[static_cast<std::size_t>(r)], expected_table(shape, trace, r, *update), layout),
                 0)
@@ -174,7 +174,7 @@ TEST(SameSteps, ARankThatIsGoneStopsTheOthers) {
     }
     std::vector<float> table = initial_table(shape, RowLayout::for_dim(shape.dim));
     Engine engine(config_of(shape, 2, table, update), true);
-    std::strncpy(path, engine.segment_path().c_str(), 64);
+    std::strncpy(path, engine.segment()->path().c_str(), 64);
     ready = 1;
     std::thread killer([&] {
       while (killed && ready != 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -55,7 +55,7 @@ Plans random_plans(int ranks, bool cached, std::uint64_t seed) {
   config.rows = rows;
   config.host_rows = table.data();
   config.max_rows_per_step = kMaxRows;
-  config.update = std::make_shared<SgdUpdate>(0.1f);
+  config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   for (int r = 0; cached && r < ranks; ++r)
     config.caches.push_back(std::make_shared<RandomAdmission>(kSlots, 0.3, seed + static_cast<std::uint64_t>(r)));
   Engine engine(config);

@@ -215,7 +215,7 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   config.rows = setting.rows;
   config.host_rows = table.data();
   config.max_rows_per_step = setting.max_rows;
-  config.update = std::make_shared<SgdUpdate>(0.1f);
+  config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   if (setting.policy) config.caches = {setting.policy};
   Engine engine(config);
   std::mt19937_64 random(seed);
@@ -310,7 +310,7 @@ TEST(WriteBackBuffer, AreForReadsThatFollowStores) {
   config.rows = 10;
   config.host_rows = table.data();
   config.max_rows_per_step = 4;
-  config.update = std::make_shared<SgdUpdate>(0.1f);
+  config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   const std::vector<std::int64_t> rows{1, 2};
   Engine engine(config);
   engine.client(0).register_step(0, rows, {});

@@ -26,13 +26,16 @@ inline void test_gradient(std::int64_t step, int rank, int entry, std::int64_t r
     gradient[i] = static_cast<float>((seed + static_cast<std::uint64_t>(i) * 5) % 97) / 97.0f - 0.4f + 0.3f * value[i];
 }
 
+enum class Caching { kRandom, kStatic, kLfu };  // RandomAdmission, or a policy of the package
+
 struct Shape {
   int ranks = 2, lookahead = 3, flush_threads = 2, entries = 2;
   std::int64_t rows = 24, dim = 5, steps = 40;
   int batch = 6;           // occurrences per rank and step, at most
   bool skewed = true;      // zipf-like, else uniform
   std::int64_t slots = 4;  // of each rank's cache
-  double reject = 0.3;
+  Caching caching = Caching::kRandom;
+  double reject = 0.3;  // of kRandom
   FlushMode mode = FlushMode::kP2F;
   std::int64_t staging_bytes = 0;
   int horizon = 0;

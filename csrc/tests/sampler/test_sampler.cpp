@@ -119,22 +119,6 @@ TEST(TripleSet, HasWhatItWasGiven) {
                std::invalid_argument);
 }
 
-TEST(Sampler, OddStepsHaveWeightsOfTheirOwn) {
-  const Graph graph(1000, 500, 20);
-  std::vector<float> odd(graph.weight);
-  for (float& weight : odd) weight += 5000.0f;
-  EdgeList edges = graph.edges();
-  edges.odd_weight = odd.data();
-  const Sampler plain(graph.edges(), config(100, 25)), both(edges, config(100, 25));
-  for (const std::int64_t step : {0ll, 1ll, 18ll, 33ll}) {
-    Batch expected = sample(plain, step);
-    if (step % 2) {
-      for (float& weight : expected.weight) weight += 5000.0f;
-    }
-    EXPECT_EQ(content(sample(both, step)), content(expected));
-  }
-}
-
 TEST(Sampler, RanksShareTheEdges) {
   for (const std::int64_t edges : {1000ll, 1003ll}) {
     const Graph graph(edges, 500, 20);

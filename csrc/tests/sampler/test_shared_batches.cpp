@@ -13,7 +13,7 @@
 
 #include "base/parallel/start_thread.h"
 #include "sampler/batch_stream.h"
-#include "sampler/joined_sampler.h"
+#include "sampler/sampler.h"
 #include "tests/room.h"
 #include "tests/sampler/graph.h"
 
@@ -25,18 +25,9 @@ const Graph<>& graph() {
   return instance;
 }
 
-std::shared_ptr<const JoinedSampler> make_source(int ranks, EdgeList edges = graph().edges()) {
-  std::vector<std::shared_ptr<const Sampler>> samplers;
-  for (int r = 0; r < ranks; ++r)
-    samplers.push_back(std::make_shared<const Sampler>(edges, SamplerConfig{500, 20, 100, 25, 7, r, ranks}));
-  return std::make_shared<const JoinedSampler>(samplers);
-}
-
-Batch sample(const BatchSource& source, std::int64_t step) {
-  Batch batch;
-  auto scratch = source.scratch();
-  source.sample(step, batch, scratch);
-  return batch;
+// The batches of so many ranks together.
+std::shared_ptr<const Sampler> make_source(int ranks, EdgeList edges = graph().edges()) {
+  return std::make_shared<const Sampler>(edges, SamplerConfig{500, 20, 100 * ranks, 25, 7});
 }
 
 // Every interleaving of writes and reads that the ring allows, one after the other at random: a batch is read when it

@@ -1,4 +1,4 @@
-// The update policies against plain loops, to the bit, for awkward sizes.
+// The update against a plain loop, to the bit, for awkward sizes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,19 +55,6 @@ TEST_P(RowUpdates, AdagradEqualsThePlainLoopToTheBit) {
     RowAdagradUpdate(0.25f).apply(c.row.data(), c.pointers, c.layout);
     EXPECT_EQ(std::memcmp(c.row.data(), expected.data(), expected.size() * 4), 0) << dim << " x " << count;
   }
-}
-
-TEST_P(RowUpdates, SgdEqualsThePlainLoopToTheBit) {
-  const std::int64_t dim = GetParam();
-  Case c(dim, 3, static_cast<unsigned>(dim));
-  std::vector<float> expected = c.row;
-  for (const float* g : c.pointers)
-    for (std::int64_t i = 0; i < dim; ++i) {
-      volatile float change = -0.25f * g[i];
-      expected[static_cast<std::size_t>(i)] = expected[static_cast<std::size_t>(i)] + change;
-    }
-  SgdUpdate(0.25f).apply(c.row.data(), c.pointers, c.layout);
-  EXPECT_EQ(std::memcmp(c.row.data(), expected.data(), expected.size() * 4), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dims, RowUpdates, ::testing::Values(1, 3, 4, 7, 8, 31, 32, 33, 50, 127, 400, 513, 1000));

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import Optional, Tuple
 
 import numpy as np
 
@@ -54,13 +54,39 @@ class SamplerConfig:
         return self.threads or max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // (4 * self.ranks)))
 
 
-class _Sampler:
-    """The common part of batches of one rank and of several."""
+class Sampler:
+    """The batches of one rank over the training triples."""
 
-    config: SamplerConfig
     made_ahead = True  # whether threads make batches, and may pack them
-    weighted: bool  # whether something multiplies the losses of positives
-    _native: _native.BatchSource
+
+    def __init__(self, head, relation, tail, num_entities: int, num_relations: int, config: SamplerConfig, *,
+                 weight=None, part=None):
+        """Keep views of the arrays; nothing is copied but weights that are not contiguous float32.
+
+        Args:
+            head, relation, tail: (E,) int32 or int64, any stride; columns of one (E, 3) array are the fastest to read,
+                and the arrays may be memory-mapped.
+            weight: (E,) what multiplies the losses of an edge and of its negatives, or (2, E): in even steps and in odd
+                ones; or None.
+            part: indices of the edges of this rank, int32 or int64; or None for its share of a seeded random partition.
+        Raises:
+            InputError: if the sizes do not fit together or a rank has no edge.
+        """
+        self.config = config
+        self.weighted = weight is not None  # whether something multiplies the losses of positives
+        self._shared: Optional[Tuple[BatchRing, int]] = None
+        even, odd = None, None
+        if weight is not None:
+            weight = np.ascontiguousarray(weight, dtype=np.float32)
+            even, odd = weight if weight.ndim == 2 else (weight, None)
+        try:
+            self._native = _native.Sampler(
+                head, relation, tail, even, odd, part, entities=num_entities, relations=num_relations,
+                batch_size=config.batch_size, negatives=config.neg_sample_size, seed=config.seed, rank=config.rank,
+                ranks=config.ranks, inverse=config.inverse, chunk=config.chunk,
+                exclude_positive=config.exclude_positive, owners=config.owners)
+        except ValueError as error:
+            raise InputError(f"cannot sample batches: {error}") from error
 
     @property
     def edges(self) -> int:
@@ -91,70 +117,19 @@ class _Sampler:
 
     def batches(self, first_step: int = 0, packer: Optional[_native.BatchPacker] = None) -> Batches:
         """The batches from `first_step` on, made in the background, and packed there if there is a packer."""
-        return Batches(self._native, self.config, first_step, packer=packer)
+        if self._shared is None:
+            return Batches(self._native, self.config, first_step, packer=packer)
+        shared = _native.SharedBatches(self._native, *self._shared, first_step, self.config.used_threads)
+        return Batches(shared, self.config, first_step, threads=1, packer=packer)  # which only copies, and packs
 
     def make_ring(self, ranks: int) -> BatchRing:
         """A ring for `ranks` processes of this machine; BatchRing(ring.path) opens it in the others."""
         return BatchRing(ranks, self._native)
 
-
-class Sampler(_Sampler):
-    """The batches of one rank over the training triples."""
-
-    def __init__(self, head, relation, tail, num_entities: int, num_relations: int, config: SamplerConfig, *,
-                 weight=None, part=None):
-        """Keep views of the arrays; nothing is copied but weights that are not contiguous float32.
-
-        Args:
-            head, relation, tail: (E,) int32 or int64, any stride; columns of one (E, 3) array are the fastest to read,
-                and the arrays may be memory-mapped.
-            weight: (E,) what multiplies the losses of an edge and of its negatives, or (2, E): in even steps and in odd
-                ones; or None.
-            part: indices of the edges of this rank, int32 or int64; or None for its share of a seeded random partition.
-        Raises:
-            InputError: if the sizes do not fit together or a rank has no edge.
-        """
-        self.config, self.weighted = config, weight is not None
-        even, odd = None, None
-        if weight is not None:
-            weight = np.ascontiguousarray(weight, dtype=np.float32)
-            even, odd = weight if weight.ndim == 2 else (weight, None)
-        try:
-            self._native = _native.Sampler(
-                head, relation, tail, even, odd, part, entities=num_entities, relations=num_relations,
-                batch_size=config.batch_size, negatives=config.neg_sample_size, seed=config.seed, rank=config.rank,
-                ranks=config.ranks, inverse=config.inverse, chunk=config.chunk,
-                exclude_positive=config.exclude_positive, owners=config.owners)
-        except ValueError as error:
-            raise InputError(f"cannot sample batches: {error}") from error
-
-
-class JoinedSampler(_Sampler):
-    """The batches of several ranks as one: the positives of rank 0, then those of rank 1, ..., negatives likewise.
-
-    For devices that each own some columns of every row, and so compute for the batches of all. What a joined batch
-    holds does not depend on who makes it.
-    """
-
-    def __init__(self, samplers: Sequence[Sampler], ring: Optional[BatchRing] = None, rank: int = 0):
-        """samplers: of all ranks, in their order; the first one's config says threads and lookahead.
-
-        ring: where processes hand each other what they make, each every n-th batch, instead of making all of them
-        n times; it serves one iteration over batches, in which this process is `rank`. All begin with the same step.
-        Raises InputError if the ranks' batches do not fit together.
-        """
-        self.config, self._ring, self._rank = samplers[0].config, ring, rank
-        self.weighted = samplers[0].weighted
-        try:
-            self._native = _native.JoinedSampler([sampler._native for sampler in samplers])
-        except ValueError as error:
-            raise InputError(f"cannot sample batches: {error}") from error
-
-    def batches(self, first_step=0, packer=None):
-        if self._ring is None:
-            return super().batches(first_step, packer)
-        shared = _native.SharedBatches(self._native, self._ring, self._rank, first_step, self.config.used_threads)
-        return Batches(shared, self.config, first_step, threads=1, packer=packer)  # which only copies, and packs
+    def share(self, ring: BatchRing, rank: int) -> None:
+        """Make every n-th batch alone, as process `rank` of the ring's n, which hand each other what they make. For one
+        iteration over batches; all processes have the same sampler, and begin with the same step."""
+        self._shared = ring, rank
 
 
 class Batches:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence, Tuple
@@ -10,7 +9,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint, checksum_of
 from ...errors import InputError
-from ...files import check_replaced, read_json, replace_file
+from ...files import check_replaced, read_json, replace_file, write_json
 from ...options import OPTIONS, TrainConfig, numbers_flags
 from ...saved_tables import CONFIG_FILE, KEY, SavedTables
 from .checkpoint import Checkpoint
@@ -90,9 +89,7 @@ def check_data(folder: Path, identity: Dict[str, Any], now: Fingerprint) -> None
 
 def write_result(folder: Path, result: Dict[str, Any]) -> None:
     """Write result.json, by which a run is known to be finished; what is not a finite number becomes null."""
-    with replace_file(folder / RESULT_FILE, "w") as file:
-        json.dump(_finite(result), file, indent=2)
-        file.write("\n")
+    write_json(folder / RESULT_FILE, result)
 
 
 def read_result(folder: Path) -> Optional[Dict[str, Any]]:
@@ -122,12 +119,6 @@ def finished_steps(folder: Path) -> Optional[Tuple[int, int]]:
     if not isinstance(steps, int) or not isinstance(reached, int):
         raise InputError(f"{Path(folder) / RESULT_FILE} does not say how many steps are trained; {DAMAGED}")
     return steps, reached
-
-
-def _finite(value):
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data: Fingerprint,

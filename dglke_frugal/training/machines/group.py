@@ -1,7 +1,7 @@
 """The machines of a run: who they are, what they tell each other outside of steps, how one hears that another failed.
 
 All goes through torch.distributed, by the gloo backend, and the key-value store of its rendezvous. Messages are JSON;
-nothing that arrives is executed or unpickled.
+nothing that is received is executed or unpickled.
 
 Collectives have no timeout of their own, since a machine may validate or write for minutes. Instead a thread of each
 machine says at the store several times a second that it is alive, and looks whether the others have done so.

@@ -121,12 +121,12 @@ def check_machines(config: TrainConfig) -> None:
 
 def _open_gpu(config: TrainConfig, group: Machines):
     """This machine's device, None for its processor. InputError, on all machines, if one of them has no such GPU."""
-    device, refusal = None, None
+    device, why_not = None, None
     try:
         device = open_device(config)
     except InputError as error:
-        refusal = str(error)
-    for machine, found in enumerate(group.all_of(refusal)):
+        why_not = str(error)
+    for machine, found in enumerate(group.all_of(why_not)):
         if found:
             raise InputError(f"{group.name(machine)}: {found}")
     return device

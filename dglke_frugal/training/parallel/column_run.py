@@ -6,7 +6,7 @@ import os
 from typing import Optional
 
 from ... import _native
-from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from ..batches.sampler import BatchRing, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
 from ..plan.column_config import STEPS_AHEAD, joined_batch_size, shard_config, shard_step
 from ..plan.parallel import known_gain
@@ -53,7 +53,7 @@ class ColumnRun(RankRun):
     def _hot_entities(self):
         return hot_entities(self.graph) if shard_config(self.config).uses_engine else None
 
-    def _make_sampler(self, part=None, ranks: int = 1) -> JoinedSampler:
+    def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
         config, graph = self.config, self.graph
         spare = len(os.sched_getaffinity(0)) // config.device.ranks // 2
         threads = max(config.store.sampler_threads, min(MOST_SAMPLER_THREADS, spare))
@@ -64,7 +64,8 @@ class ColumnRun(RankRun):
                                       exclude_positive=config.batch.exclude_positive, threads=threads),
                         weight=triple_weights(config, graph))
         self.ring = self._open_ring(whole)
-        return JoinedSampler([whole], self.ring, self.rank)
+        whole.share(self.ring, self.rank)
+        return whole
 
     def _open_ring(self, sampler: Sampler) -> BatchRing:
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """How the processes of a run talk to each other between steps: a star of local sockets around rank 0.
 
-Messages are a line of JSON and bytes behind it; nothing that arrives is executed. Rows never travel here: they go
+Messages are a line of JSON and bytes behind it; nothing that is received is executed. Rows never travel here: they go
 through the tables and engines in shared memory (store/flushing.py).
 """
 

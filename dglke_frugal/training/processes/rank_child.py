@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import List
 
 PACKAGES = str(Path(__file__).resolve().parents[3])  # the folder that holds this package
-WORDS_SECONDS = 1.0  # that the last words of an ended process may take to arrive
+WORDS_SECONDS = 1.0  # that the last words of an ended process may take to come
 
 
 class RankChild:

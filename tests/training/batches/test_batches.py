@@ -11,7 +11,7 @@ from scipy import stats
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.processes.process_group import RankError
-from dglke_frugal.training.batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from dglke_frugal.training.batches.sampler import BatchRing, Sampler, SamplerConfig
 
 FIELDS = [name for name in dir(_native.Batch) if not name.startswith("_")]
 ENTITIES, RELATIONS, EDGES = 300, 12, 2000
@@ -48,7 +48,6 @@ def test_batches_do_not_depend_on_threads_or_on_where_a_run_resumes(triples, thr
 def test_inverses_take_the_place_of_corrupted_heads(triples):
     config = SamplerConfig(batch_size=100, neg_sample_size=20, seed=3, inverse=RELATIONS)
     plain, inverse = make(triples), Sampler(*triples.T, ENTITIES, 2 * RELATIONS, config)
-    joined = JoinedSampler([inverse])
     for step in (0, 7, 8, 41):
         one, other = plain.batch(step), inverse.batch(step)
         assert not other.corrupt_head
@@ -60,7 +59,6 @@ def test_inverses_take_the_place_of_corrupted_heads(triples):
         np.testing.assert_array_equal(other.negative, one.negative)
         np.testing.assert_array_equal(other.relations[other.relation_slot], other.relation)
         np.testing.assert_array_equal(other.entities[other.head_slot], other.head)
-        assert_same(joined.batch(step), other)
     with pytest.raises(InputError, match="inverse relations must be in the table"):
         make(triples, inverse=RELATIONS)
 
@@ -127,7 +125,6 @@ def test_positives_are_no_negatives_where_they_are_excluded(chunk, inverse):
     config = dict(batch_size=40, neg_sample_size=16, seed=3, chunk=chunk, inverse=inverse)
     plain, excluding = (Sampler(*triples.T, 40, 3 + inverse, SamplerConfig(**config, exclude_positive=exclude))
                         for exclude in (False, True))
-    assert_same(JoinedSampler([excluding]).batch(9), excluding.batch(9))
     replaced, drawn = 0, np.zeros(40)
     for step in range(300):
         before, after = plain.batch(step), excluding.batch(step)
@@ -247,37 +244,16 @@ def test_a_recorded_run_has_the_same_distribution(golden):
     assert stats.ttest_ind(*distinct).pvalue > 1e-3
 
 
-def make_joined(triples, ranks, ring=None, rank=0, **config):
-    samplers = [make(triples, rank=r, ranks=ranks, **config) for r in range(ranks)]
-    return JoinedSampler(samplers, ring, rank)
-
-
-def test_a_joined_batch_has_the_parts_of_all_ranks(triples):
-    joined = make_joined(triples, 3)
-    parts = [make(triples, rank=rank, ranks=3) for rank in range(3)]
-    assert joined.edges == EDGES and joined.chunk_size == 20
-    assert joined.batch_size == sum(part.batch_size for part in parts)
-    assert joined.steps_per_epoch == max(part.steps_per_epoch for part in parts)
-    for step in (0, 1, 11, 12, 13):
-        batch, of_ranks = joined.batch(step), [part.batch(step) for part in parts]
-        for field in ("head", "relation", "tail", "negative"):
-            np.testing.assert_array_equal(getattr(batch, field), np.concatenate([getattr(b, field) for b in of_ranks]))
-        used = np.concatenate([batch.head, batch.tail, batch.negative])
-        entities, slots = np.unique(used, return_inverse=True)
-        np.testing.assert_array_equal(batch.entities, entities)
-        np.testing.assert_array_equal(
-            np.concatenate([batch.head_slot, batch.tail_slot, batch.negative_slot]), slots)
-
-
 def _run_rank(triples, path, rank, steps, connection):
-    joined = make_joined(triples, 3, BatchRing(path), rank)
-    with joined.batches(7) as batches:
+    sampler = make(triples)
+    sampler.share(BatchRing(path), rank)
+    with sampler.batches(7) as batches:
         entities = [batch.entities.copy() for batch in itertools.islice(batches, steps)]
     connection.send(entities)
 
 
 def test_processes_share_what_they_make(triples):
-    reference, steps = make_joined(triples, 3), 40
+    reference, steps = make(triples), 40
     ring = reference.make_ring(3)
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe() for _ in range(3)]
@@ -295,18 +271,16 @@ def test_processes_share_what_they_make(triples):
 
 
 def test_that_a_rank_has_left_is_reported(triples):
-    ring = make_joined(triples, 2).make_ring(2)
-    with make_joined(triples, 2, ring, 0).batches() as stays:
-        with make_joined(triples, 2, ring, 1).batches() as leaves:
+    samplers = [make(triples) for _ in range(2)]
+    ring = samplers[0].make_ring(2)
+    for rank, sampler in enumerate(samplers):
+        sampler.share(ring, rank)
+    with samplers[0].batches() as stays:
+        with samplers[1].batches() as leaves:
             next(leaves)
         with pytest.raises(RankError, match="Rank 1 left before step"):
             for _ in range(100):
                 next(stays)
-
-
-def test_ranks_whose_batches_do_not_fit_together_are_refused(triples):
-    with pytest.raises(InputError, match="chunks differ"):
-        JoinedSampler([make(triples, ranks=2), make(triples, ranks=2, rank=1, neg_sample_size=10)])
 
 
 def test_threads_follow_the_cores_of_a_rank(monkeypatch):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from half_precision_oracle import noise, rounded
+from training.parallel.ranks_oracle import penalty, sums_of_ends
 
 from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step
@@ -80,21 +81,11 @@ class ColumnsOracle:
                 tables["entity"].embeddings[row] = values[own]
 
     def positives(self, batch, gradients, table):
-        """Each distinct row of the positives once, with the sum over its ends: all heads, then all tails."""
-        ids = np.concatenate([batch.head, batch.tail])
-        ends = np.concatenate([gradients["head"], gradients["tail"]])
-        distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        sums = ends[first]
-        for i in range(len(ids)):
-            if i != first[inverse[i]]:
-                sums[inverse[i]] += ends[i]
-        return distinct, sums + self.penalty(table, distinct)
+        ids, sums = sums_of_ends(batch, gradients)
+        return ids, sums + self.penalty(table, ids)
 
     def penalty(self, table, ids):
-        """Gradient of coefficient * sum |x|^3 at the rows of `ids`, one per read."""
-        factor = np.float32(self.config.loss.regularization_coefficient) * np.float32(3)
-        rows = table.embeddings[ids]
-        return factor * (np.abs(rows) * rows)
+        return penalty(self.config.loss, table.embeddings[ids])
 
     def apply(self, name, ids, gradients):
         """One entry of row-wise Adagrad; gradients: of each slice, for the same ids."""

@@ -199,6 +199,14 @@ def assert_gone(pids, seconds=180.0):
         time.sleep(0.02)
 
 
+def last_line(process, others):
+    """What a run that has failed said last; none of its processes is left."""
+    output, _ = process.communicate(timeout=180)
+    assert_gone(others.values())
+    assert process.returncode == 1, output
+    return output.splitlines()[-1]
+
+
 def _state(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:

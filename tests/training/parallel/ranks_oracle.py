@@ -15,6 +15,27 @@ from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step
 
 
+def sums_of_ends(batch, gradients):
+    """Each distinct row of the positives once, with the sum over its ends: all heads, then all tails."""
+    ids = np.concatenate([batch.head, batch.tail])
+    ends = np.concatenate([gradients["head"], gradients["tail"]])
+    distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    sums = ends[first]
+    for i in range(len(ids)):
+        if i != first[inverse[i]]:
+            sums[inverse[i]] += ends[i]
+    return distinct, sums
+
+
+def penalty(loss, rows):
+    """Gradient of coefficient * sum |x|^3, one per row that is read."""
+    if not loss.regularization_coefficient:
+        return np.zeros_like(rows)
+    assert loss.regularization_norm == 3
+    factor = np.float32(loss.regularization_coefficient) * np.float32(3)
+    return factor * (np.abs(rows) * rows)
+
+
 class Oracle:
     """Entity, relation and projection tables that are trained in order.
 
@@ -91,29 +112,15 @@ class Oracle:
             entities[row] = rounded(np.array(entities[row]), numbers)
 
     def positives(self, batch, gradients):
-        """Each distinct row of the positives once, with the sum over its ends: all heads, then all tails."""
-        ids = np.concatenate([batch.head, batch.tail])
-        ends = np.concatenate([gradients["head"], gradients["tail"]])
-        distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        sums = ends[first]
-        for i in range(len(ids)):
-            if i != first[inverse[i]]:
-                sums[inverse[i]] += ends[i]
-        return distinct, sums + self.penalty("entity", distinct)
+        ids, sums = sums_of_ends(batch, gradients)
+        return ids, sums + self.penalty("entity", ids)
 
     def negatives(self, batch, gradients):
         ids = np.asarray(batch.negative)
         return ids, gradients["negative"] + self.penalty("entity", ids)
 
     def penalty(self, table, ids):
-        """Gradient of coefficient * sum |x|^3 at the rows of `ids`, one per read."""
-        loss = self.config.loss
-        rows = self.tables[table].embeddings[ids]
-        if not loss.regularization_coefficient:
-            return np.zeros_like(rows)
-        assert loss.regularization_norm == 3
-        factor = np.float32(loss.regularization_coefficient) * np.float32(3)
-        return factor * (np.abs(rows) * rows)
+        return penalty(self.config.loss, self.tables[table].embeddings[ids])
 
     def arrays(self):
         """Embeddings and states by name, copies."""

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from training.parallel.columns_oracle import ColumnsOracle
-from training.parallel.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, workers, in_floats,
-                            trained, wait_for)
+from training.parallel.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, in_floats,
+                                        last_line, trained, wait_for, workers)
 from shared_memory import names_of
 
 from dglke_frugal import _native
@@ -203,13 +203,6 @@ def running(columns):
         return process, folder, others
 
     return start
-
-
-def last_line(process, others):
-    output, _ = process.communicate(timeout=180)
-    assert_gone(others.values())
-    assert process.returncode == 1, output
-    return output.splitlines()[-1]
 
 
 @pytest.mark.parametrize("first", ["pass", CARRIES])

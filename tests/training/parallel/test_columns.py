@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from devices import make_device, run_step
 from training.parallel.columns_oracle import ColumnsOracle, columns_of_rank
-from training.parallel.thread_ranks import assert_same
+from training.parallel.conftest import assert_same
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from devices import CUDA
-from training.parallel.conftest import Ranks, assert_gone, assert_same, workers, trained, wait_for
+from training.parallel.conftest import Ranks, assert_same, last_line, workers, trained, wait_for
 from shared_memory import names_of
 
 from dglke_frugal import _native
@@ -146,13 +146,6 @@ def running(gpu_ranks):
         return process, others
 
     return start
-
-
-def last_line(process, others):
-    output, _ = process.communicate(timeout=180)
-    assert_gone(others.values())
-    assert process.returncode == 1, output
-    return output.splitlines()[-1]
 
 
 @on_both

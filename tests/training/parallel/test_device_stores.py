@@ -5,18 +5,14 @@ import numpy as np
 import pytest
 import torch
 from devices import STREAMS, FailingDevice, QueuedDevice, make_device
-from training.parallel.thread_ranks import (STEPS, ThreadRanks, assert_same, run_oracle, samplers, step_config,
+from training.parallel.conftest import assert_same
+from training.parallel.thread_ranks import (STEPS, ThreadRanks, run_oracle, samplers, step_config,
                                             trained_by_threads)
 
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
 
-@pytest.fixture(autouse=True)
-def one_torch_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def on_devices(config, ranks, flush, kind="queued", **options):

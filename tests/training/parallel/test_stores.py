@@ -1,6 +1,7 @@
 """Ranks as threads over shared stores: tables equal the oracle's to the bit, whatever the setting."""
 import pytest
-from training.parallel.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
+from training.parallel.conftest import assert_same
+from training.parallel.thread_ranks import STEPS, ThreadRanks, run_oracle, step_config, trained_by_threads
 
 @pytest.mark.parametrize("model, rule", [*((model, "textbook") for model in (
     "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")),

@@ -167,12 +167,6 @@ class ThreadRanks:
                 store.close()
 
 
-def assert_same(arrays, expected):
-    assert arrays.keys() == expected.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array.view(np.uint32), expected[name].view(np.uint32), err_msg=name)
-
-
 def trained_by_threads(config, ranks, flush, **options):
     run = ThreadRanks(config, ranks, flush, **options)
     try:

@@ -5,7 +5,6 @@ import re
 import shutil
 
 import pytest
-import torch
 
 from dglke_frugal.cli.train import main
 from dglke_frugal.options import CACHE_POLICIES
@@ -39,14 +38,6 @@ def files(folder):
 
 
 @pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
 def data(graphs, tmp_path):
     """The small graph in a folder of our own: DGL-KE writes its id maps next to the data."""
     folder = tmp_path / "data"
@@ -58,7 +49,7 @@ def data(graphs, tmp_path):
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model(model, options, data, tmp_path, capfd, one_thread):
+def test_every_model(model, options, data, tmp_path, capfd, one_torch_thread):
     printed = {}
     for backend in BACKENDS:
         main([*BACKENDS[backend], "--model_name", model, "--data_path", str(data), "--save_path",
@@ -77,7 +68,7 @@ FB15K = ["--dataset", "FB15k", "--hidden_dim", "400", "--batch_size", "1000", "-
 
 
 @pytest.mark.parametrize("graph", ["small", *(["FB15k"] if FULL else [])])
-def test_whatever_the_store_does(graph, graphs, data, tmp_path, capfd, one_thread):
+def test_whatever_the_store_does(graph, graphs, data, tmp_path, capfd, one_torch_thread):
     """Caches, policies, lookahead, flush threads and modes; on the small graph with validations, which draw from the
     sampler's numbers too."""
     common = ["--data_path", str(data), *SMALL, "--valid", "--eval_interval", "5", "--neg_sample_size_eval", "30"]
@@ -97,7 +88,7 @@ def test_whatever_the_store_does(graph, graphs, data, tmp_path, capfd, one_threa
 
 
 @pytest.mark.slow
-def test_fb15k(graphs, tmp_path, capfd, one_thread):
+def test_fb15k(graphs, tmp_path, capfd, one_torch_thread):
     """TransE_l2, dim 400, DGL-KE's recipe."""
     printed = {}
     for backend in BACKENDS:

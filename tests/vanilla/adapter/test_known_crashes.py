@@ -1,7 +1,6 @@
 """Flags on which DGL-KE itself crashes train with its loop over our store; what it saves diverged is refused."""
 import numpy as np
 import pytest
-import torch
 
 from dglke_frugal.cli.train import main
 
@@ -18,12 +17,7 @@ def train(tmp_path, relations, *flags):
     return np.load(next((tmp_path / "runs").rglob("*_entity.npy")))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def test_a_batch_as_large_as_the_graph_has_entities(tmp_path):
