@@ -43,6 +43,7 @@ _SHORT_OF = {
                "--flush_threads or --sampler_threads, or end other processes",
 }
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
+_REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # even the question whether there is such a file
 # Messages of libraries that have no error of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
@@ -64,13 +65,21 @@ def shortage(error: Optional[BaseException]) -> Optional[InputError]:
     return None if short_of is None else InputError(_SHORT_OF[short_of])
 
 
+def refused_path(error: BaseException) -> Optional[InputError]:
+    """The message where the system refuses to look at a path at all; None of every other error."""
+    if isinstance(error, OSError) and error.filename is not None and error.errno in _REFUSED:
+        return InputError(f"cannot use {shown(error.filename)}: {error.strerror}; give a path that this user may use")
+    return None
+
+
 @contextlib.contextmanager
 def shortages_as_input_errors() -> Iterator[None]:
-    """InputError where the system has no more memory, threads or open files, whatever its limits say."""
+    """InputError where the system has no more memory, threads or open files, whatever its limits say, or refuses a
+    path."""
     try:
         yield
     except Exception as error:
-        if (message := shortage(error)) is None:
+        if (message := shortage(error) or refused_path(error)) is None:
             raise
         raise message from error
 

@@ -8,12 +8,13 @@ import signal
 import sys
 from typing import Optional
 
-from ..errors import DeviceLost, InputError, shortage, unencodable
+from ..errors import DeviceLost, InputError, refused_path, shortage, unencodable
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: InputError, and a shortage of memory, threads or open files, becomes one line on stderr
-    and exit code 2, Ctrl-C one and 130. A reader that has gone ends the command quietly.
+    """Wrap a command's main: InputError, a shortage of memory, threads or open files, and a path that the system
+    refuses, become one line on stderr and exit code 2, Ctrl-C one and 130. A reader that has gone ends the command
+    quietly.
 
     Answers --version, too.
     """
@@ -55,7 +56,7 @@ def reports_input_errors(command):
 def _input_error(error: Exception) -> Optional[InputError]:
     if isinstance(error, UnicodeEncodeError):
         return unencodable(error)
-    return error if isinstance(error, InputError) else shortage(error)
+    return error if isinstance(error, InputError) else shortage(error) or refused_path(error)
 
 
 def _print_whatever_the_locale() -> None:

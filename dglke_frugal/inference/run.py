@@ -14,7 +14,7 @@ import numpy as np
 from ..arguments import integer, one_of, path, read_ids, read_together, read_triples, switch
 from ..data.graph import KnowledgeGraph, Names
 from ..data.layouts import SPLITS
-from ..errors import InputError
+from ..errors import InputError, shortages_as_input_errors
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
@@ -60,6 +60,7 @@ class Run:
     names: Dict[str, Optional[Names]]
 
     @classmethod
+    @shortages_as_input_errors()
     def load(
         cls,
         folder: PathLike,
