@@ -81,6 +81,7 @@ class Study:
         self._space = space
         with contextlib.suppress(FileNotFoundError):  # of a search that was killed while it wrote a line
             os.unlink(folder / f"{JOURNAL}.lock")
+        _drop_cut_line(folder / JOURNAL)
         storage = optuna.storages.JournalStorage(
             optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
         is_new = not storage.get_all_studies()
@@ -167,6 +168,25 @@ class Study:
         """The trial with the best validation; None if there is none."""
         return max((each for each in self.tried.values() if each.value is not None and each.failed is None),
                    key=lambda each: each.value, default=None)
+
+
+def _drop_cut_line(journal: Path) -> None:
+    """Remove the last line of a journal if a kill or a full disk has cut it off: others would be written onto it.
+
+    Raises InputError for other damage.
+    """
+    if not journal.exists():
+        return
+    lines = journal.read_bytes().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        os.truncate(journal, sum(map(len, lines[:-1])))
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{journal}, line {number} is damaged ({error}); give another --out, or remove "
+                             f"{journal} to begin the search again") from error
 
 
 def _sampler(name: str, seed: int, variants: bool):
