@@ -48,7 +48,8 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # even the question 
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
          "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory",
-         "error return without exception set": "memory"}  # where there was none for Python's exception either
+         # where there was none for Python's exception either
+         "error return without exception set": "memory", "without setting an exception": "memory"}
 
 
 def shortage(error: Optional[BaseException]) -> Optional[InputError]:
