@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Set
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -152,6 +153,10 @@ def _read(split: str, given: Any, roles: Mapping[str, _Role]) -> Triples:
         head, relation, tail = graph.train
         given = ([entities[i] for i in head.tolist()], [relations[i] for i in relation.tolist()],
                  [entities[i] for i in tail.tolist()])
+
+    if isinstance(given, Set):
+        raise InputError(f"{split}: a set has no order, and the numbers of a training go by it; give a list, such as "
+                         "sorted(triples)")
 
     def read(what: str, items: Any) -> np.ndarray:
         return roles["relation" if what == "relations" else "entity"].ids(split, what, items)
