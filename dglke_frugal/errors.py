@@ -44,6 +44,7 @@ _SHORT_OF = {
 }
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # even the question whether there is such a file
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 # Messages of libraries that have no error of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
@@ -67,8 +68,14 @@ def shortage(error: Optional[BaseException]) -> Optional[InputError]:
 
 
 def refused_path(error: BaseException) -> Optional[InputError]:
-    """The message where the system refuses to look at a path at all; None of every other error."""
-    if isinstance(error, OSError) and error.filename is not None and error.errno in _REFUSED:
+    """The message where the system refuses a path, whatever is asked of it, or a disk is full; None of every other
+    error."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _FULL:
+        place = "a file or the standard output" if error.filename is None else shown(error.filename)
+        return InputError(f"cannot write {place}: {error.strerror}; free some space")
+    if error.errno in _REFUSED and error.filename is not None:
         return InputError(f"cannot use {shown(error.filename)}: {error.strerror}; give a path that this user may use")
     return None
 

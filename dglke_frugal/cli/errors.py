@@ -61,6 +61,8 @@ def _input_error(error: Exception) -> Optional[InputError]:
 
 def _print_whatever_the_locale() -> None:
     """Print names that the terminal's encoding lacks with escapes, rather than end a command at its results."""
+    if sys.stderr is None:  # closed by the caller: the exit code says it all
+        sys.stderr = open(os.devnull, "w")
     codecs.register_error("frugal_escape", _escape)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and "utf" not in (stream.encoding or "").lower():

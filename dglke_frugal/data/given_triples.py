@@ -145,7 +145,7 @@ class _Role:
 def _read(split: str, given: Any, roles: Mapping[str, _Role]) -> Triples:
     if isinstance(given, (str, os.PathLike)):
         place = as_path(split, given)
-        flags = flags_of_path(place) if place.is_file() else {}
+        flags = {} if place.is_dir() else flags_of_path(place)
         if not flags:
             raise InputError(f"{split}: {place} is no file of triples; give one, or triples")
         graph = load_graph(flags["dataset"], flags["data_path"], flags["format"], flags["data_files"])

@@ -1,6 +1,9 @@
-"""A path that the system refuses to look at, in a folder that this user may not enter or too long, is one sentence."""
+"""A path that the system refuses to look at, in a folder that this user may not enter or too long, is one sentence; and
+so is a disk that is full for what a command prints."""
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,11 @@ def test_of_a_command(path, capsys, name):
 def test_from_python(path, call):
     with pytest.raises(InputError, match="; "):
         call(path)
+
+
+@pytest.mark.parametrize("closing, says", [("", "No space left on device; free some space\n"), ("2>&-", "")])
+def test_of_standard_output_and_error(closing, says):
+    """The exit code stays where there is nowhere to write a sentence."""
+    command = f"{sys.executable} -m dglke_frugal presets > /dev/full {closing}"
+    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and done.stderr.endswith(says) and "Traceback" not in done.stderr
