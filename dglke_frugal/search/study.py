@@ -215,7 +215,7 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
         raise InputError(f"{folder} has a search over other data: "
                          f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they "
                          "were, or another --out")
-    chosen = [name for name in ("metric", "sampler") if now.get(name) != then.get(name)]
+    chosen = [name for name in ("metric", "sampler", "init_from") if now.get(name) != then.get(name)]
     # Flags that are given, before what follows from them in trials.
     flags = zip(*([(each.get("space") or {}).get("flags") or {}, *each.get("numbers", ())] for each in (now, then)))
     changed = next(filter(None, (chosen, *([name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]

@@ -164,7 +164,7 @@ def test_a_full_run_that_cannot_start_is_refused_before_the_search(search, tmp_p
 
 
 @pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent",
-                                    "--search_seed", "code"])
+                                    "--search_seed", "code", "tables"])
 def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
         search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
     shutil.copytree(small, tmp_path / "data")
@@ -179,6 +179,11 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
         source.write_text(text)
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         more = ["--model_name", "own_of_search:Own"]
+    if change == "tables":
+        common = search.arguments[1 : search.arguments.index("--out")]
+        main(["train", *common, "--model_name", "DistMult", "--hidden_dim", "16", "--max_step", "5", "--save_path",
+              str(tmp_path / "first")])
+        more = ["--init_from", tmp_path / "first" / "DistMult_small_0"]
     search("--trials", 1, "--max_step", 20, *more)
     shutil.move(tmp_path / "data", tmp_path / "elsewhere")  # where the data are is no part of a search
     search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "elsewhere")
@@ -188,12 +193,14 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
             "--num_proc": r"with other flags \(.*--num_proc",
             "--eval_percent": r"with other flags \(--eval_percent\)",
             "--search_seed": r"with other flags \(--search_seed\)",
-            "code": r"with other flags \(--model_name\)"}[change]
+            "code": r"with other flags \(--model_name\)", "tables": r"with other flags \(--init_from\)"}[change]
     if change.startswith("--"):
         more = [change, 0.2 if change == "--eval_percent" else 2]
     elif change == "code":
         source.write_text(text.replace("sum(-1)", "sum(-1) * 2"))
         sys.modules.pop("own_of_search")
+    elif change == "tables":
+        main(["train", "--resume", str(more[1]), "--max_step", "9", "--data_path", str(tmp_path / "elsewhere")])
     else:
         lines = (tmp_path / "elsewhere" / change).read_text().splitlines(keepends=True)
         (tmp_path / "elsewhere" / change).write_text("".join(lines[:-1]))
