@@ -43,11 +43,14 @@ _SHORT_OF = {
                "--flush_threads or --sampler_threads, or end other processes",
 }
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
+_REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # even the question whether there is such a file
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 # Messages of libraries that have no error of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
          "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory",
-         "error return without exception set": "memory"}  # where there was none for Python's exception either
+         # where there was none for Python's exception either
+         "error return without exception set": "memory", "without setting an exception": "memory"}
 
 
 def shortage(error: Optional[BaseException]) -> Optional[InputError]:
@@ -64,13 +67,27 @@ def shortage(error: Optional[BaseException]) -> Optional[InputError]:
     return None if short_of is None else InputError(_SHORT_OF[short_of])
 
 
+def refused_path(error: BaseException) -> Optional[InputError]:
+    """The message where the system refuses a path, whatever is asked of it, or a disk is full; None of every other
+    error."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _FULL:
+        place = "a file or the standard output" if error.filename is None else shown(error.filename)
+        return InputError(f"cannot write {place}: {error.strerror}; free some space")
+    if error.errno in _REFUSED and error.filename is not None:
+        return InputError(f"cannot use {shown(error.filename)}: {error.strerror}; give a path that this user may use")
+    return None
+
+
 @contextlib.contextmanager
 def shortages_as_input_errors() -> Iterator[None]:
-    """InputError where the system has no more memory, threads or open files, whatever its limits say."""
+    """InputError where the system has no more memory, threads or open files, whatever its limits say, or refuses a
+    path."""
     try:
         yield
     except Exception as error:
-        if (message := shortage(error)) is None:
+        if (message := shortage(error) or refused_path(error)) is None:
             raise
         raise message from error
 

@@ -127,7 +127,7 @@ class _Adam(_WithState):
     def __init__(self, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, *,
                  clip: Optional[float] = None):
         """betas: the shares of mean and mean square that an update keeps, from 0 to below 1."""
-        if not all(0 <= beta < 1 for beta in betas):
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas are two numbers from 0 to below 1, not {betas}")
         super().__init__(lr, eps, betas=tuple(betas), clip=clip)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 import numpy as np
 
 from .arguments import is_single, path as as_path, plain, switch
-from .errors import InputError, shown
+from .errors import InputError, shortages_as_input_errors, shown
 from .presets.auto import PREFIX
 from .removed_flags import instead_of_flag
 
@@ -30,6 +30,7 @@ _CALL = "train()"  # where a value was given, in sentences
 _OF_DATA = ("data_path", "format", "data_files")
 
 
+@shortages_as_input_errors()
 def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Optional[Sequence[float]] = None,
           resume: Optional[Union[str, os.PathLike[str]]] = None,
           config: Optional[Union[str, os.PathLike[str]]] = None, preset: Optional[str] = PREFIX,

@@ -8,12 +8,13 @@ import signal
 import sys
 from typing import Optional
 
-from ..errors import DeviceLost, InputError, shortage, unencodable
+from ..errors import DeviceLost, InputError, refused_path, shortage, unencodable
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: InputError, and a shortage of memory, threads or open files, becomes one line on stderr
-    and exit code 2, Ctrl-C one and 130. A reader that has gone ends the command quietly.
+    """Wrap a command's main: InputError, a shortage of memory, threads or open files, and a path that the system
+    refuses, become one line on stderr and exit code 2, Ctrl-C one and 130. A reader that has gone ends the command
+    quietly.
 
     Answers --version, too.
     """
@@ -55,11 +56,13 @@ def reports_input_errors(command):
 def _input_error(error: Exception) -> Optional[InputError]:
     if isinstance(error, UnicodeEncodeError):
         return unencodable(error)
-    return error if isinstance(error, InputError) else shortage(error)
+    return error if isinstance(error, InputError) else shortage(error) or refused_path(error)
 
 
 def _print_whatever_the_locale() -> None:
     """Print names that the terminal's encoding lacks with escapes, rather than end a command at its results."""
+    if sys.stderr is None:  # closed by the caller: the exit code says it all
+        sys.stderr = open(os.devnull, "w")
     codecs.register_error("frugal_escape", _escape)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and "utf" not in (stream.encoding or "").lower():

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..files import check_output
 from ..options import GraphConfig, TrainConfig, numbers_flags
 from ..presets.auto import Situation
+from ..saved_tables import SavedTables
 from . import config_file, flags
 from .errors import reports_input_errors
 from .train import configuration
@@ -136,8 +137,8 @@ def _fitted(space, given: Mapping[str, Any], every: bool):
 
 
 def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:
-    """All that the numbers of trials depend on: flags, of the checked configurations of trials, and the data. graph:
-    that of all trials, if it has been read.
+    """All that the numbers of trials depend on: flags, of the checked configurations of trials, the data, and the
+    tables that they start with. graph: that of all trials, if it has been read.
 
     Raises InputError if trials could not be started, or would have no validation.
     """
@@ -152,7 +153,9 @@ def _identity(examples: Iterable[TrainConfig], graph=None) -> Dict[str, Any]:
         if interval > most:
             raise InputError(f"--eval_interval {interval} is more than --max_step {most}, so trials would have no "
                              "validation to be compared by; give a smaller one")
-    return {"numbers": [numbers_flags(config) for config in configs],
+    starts = {config.run.init_from for config in configs if config.run.init_from}
+    return {**({"init_from": {run: SavedTables.of(run).to_dict() for run in starts}} if starts else {}),
+            "numbers": [numbers_flags(config) for config in configs],
             "data": Fingerprint.of(graph or load(configs[0]), ("valid", "test")).to_dict()}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Set
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -144,7 +145,7 @@ class _Role:
 def _read(split: str, given: Any, roles: Mapping[str, _Role]) -> Triples:
     if isinstance(given, (str, os.PathLike)):
         place = as_path(split, given)
-        flags = flags_of_path(place) if place.is_file() else {}
+        flags = {} if place.is_dir() else flags_of_path(place)
         if not flags:
             raise InputError(f"{split}: {place} is no file of triples; give one, or triples")
         graph = load_graph(flags["dataset"], flags["data_path"], flags["format"], flags["data_files"])
@@ -152,6 +153,10 @@ def _read(split: str, given: Any, roles: Mapping[str, _Role]) -> Triples:
         head, relation, tail = graph.train
         given = ([entities[i] for i in head.tolist()], [relations[i] for i in relation.tolist()],
                  [entities[i] for i in tail.tolist()])
+
+    if isinstance(given, Set):
+        raise InputError(f"{split}: a set has no order, and the numbers of a training go by it; give a list, such as "
+                         "sorted(triples)")
 
     def read(what: str, items: Any) -> np.ndarray:
         return roles["relation" if what == "relations" else "entity"].ids(split, what, items)

@@ -8,7 +8,7 @@ from typing import Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, shortages_as_input_errors
 from . import cache as parsed
 from . import from_text, ogb, text
 from .download import fetch
@@ -20,6 +20,7 @@ from .layouts import (SPLITS, WITH_COUNTS, WITH_DICTIONARIES, Ids, TextLayout, b
 PathLike = Union[str, os.PathLike]
 
 
+@shortages_as_input_errors()
 def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "built_in",
                files: Optional[Sequence[str]] = None, delimiter: str = "\t", has_edge_importance: bool = False, *,
                cache: parsed.Where = None) -> KnowledgeGraph:

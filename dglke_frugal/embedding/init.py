@@ -1,7 +1,8 @@
 """Start values of rows: numbers that depend on the seed and on the row's id or key alone."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import astuple, dataclass, is_dataclass
 from typing import Callable, Union
 
 import numpy as np
@@ -40,6 +41,8 @@ def of_table(init: Init, rows: int, dim: int) -> Init:
     if isinstance(init, type) or not (callable(init) or isinstance(init, (*BY_KEY, Xavier))):
         raise ValueError("init is Normal(), Uniform(-1, 1), Xavier() or Constant(0) of dglke_frugal.embedding, or a "
                          f"function that fills a tensor, not {init!r}")
+    if is_dataclass(init) and not all(map(math.isfinite, astuple(init))):
+        raise ValueError(f"start values are finite numbers, not {init!r}")
     return init.of_table(rows, dim) if isinstance(init, Xavier) else init
 
 

@@ -71,7 +71,7 @@ class Embedding(nn.Module):
 
     def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0,
                  optimizer: Optional[RowOptimizer] = None, *,
-                 device: Union[str, torch.device] = "cpu", cache: Optional[CacheConfig] = None,
+                 device: Union[str, int, torch.device] = "cpu", cache: Optional[CacheConfig] = None,
                  padding_idx: Optional[int] = None, init: start.Init = start.Normal(), seed: int = 0,
                  check_finite: bool = False, keys: Optional[str] = None, capacity: Optional[int] = None,
                  policy: str = "lru", keep_evicted: bool = False, shared: Optional[SharedTable] = None,
@@ -115,8 +115,10 @@ class Embedding(nn.Module):
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
         self._init = start.of_table(init, num_embeddings, embedding_dim)
-        self._seed = seed
-        if isinstance(device, (str, torch.device)):
+        if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+            raise ValueError(f"seed is an integer from 0 to 2**64 - 1, not {seed!r}")
+        self._seed = int(seed)
+        if isinstance(device, (str, int, torch.device)):
             device = torch.device(device)
             if device.type not in ("cpu", "cuda"):
                 raise ValueError(f"an Embedding works on 'cpu' or 'cuda', not on {device}")
@@ -313,6 +315,8 @@ class Embedding(nn.Module):
         self._table.drain()
         if self._keys is None:
             start.fill(self._table.rows, self._init, self._seed)
+            if self.padding_idx is not None:
+                self._table.rows.embeddings[self.padding_idx] = 0  # as forward reads it, in every copy of the table
         else:
             self.discard_prefetched()
             self._keys.clear()  # rows begin with their keys
@@ -464,7 +468,8 @@ class Embedding(nn.Module):
         number = int((~torch.isfinite(gradients)).any(-1).nonzero()[0])
         lookup = ticket.request.lookup
         numbers = lookup.order if order is None else order
-        ids = ticket.request.ids[np.sort(lookup.order[np.flatnonzero(numbers == number)])]
+        asked_for = ticket.request.ids if self._keys is None else ticket.request.keys
+        ids = asked_for[np.sort(lookup.order[np.flatnonzero(numbers == number)])]
         of = f" of id {ids[0]}" if len(ids) else ""
         return (f"the gradient{of} (number {number} of its lookup) is not finite; nothing was updated: look for the "
                 "first operation that gives NaN with torch.autograd.detect_anomaly(), or lower the learning rate")

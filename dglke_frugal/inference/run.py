@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple, Union, o
 
 import numpy as np
 
-from ..arguments import integer, one_of, path, read_ids, read_together, read_triples, switch
-from ..data.graph import KnowledgeGraph, Names
+from ..arguments import Columns, integer, one_of, path, read_ids, read_together, read_triples, switch
+from ..data.graph import KnowledgeGraph, Names, Triples
 from ..data.layouts import SPLITS
-from ..errors import InputError
+from ..errors import InputError, shortages_as_input_errors
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
@@ -32,6 +32,7 @@ from .tables import PathLike, read_config, read_model
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+_MOST_LOOKED_UP, _LOOKED_UP = 100_000, 100  # rows of which names are read for a warning, and ids that are looked up
 Item = Union[int, str]
 Items = Union[Item, Sequence[Item], np.ndarray]
 
@@ -60,6 +61,7 @@ class Run:
     names: Dict[str, Optional[Names]]
 
     @classmethod
+    @shortages_as_input_errors()
     def load(
         cls,
         folder: PathLike,
@@ -142,7 +144,7 @@ class Run:
         if (relations is None) != (tails is None):
             raise InputError("score() takes heads, relations and tails, or triples as its only argument")
         triples = heads if relations is None else {"heads": heads, "relations": relations, "tails": tails}
-        return self.model.scores(triple_keys(self.model, *read_triples(triples, self._ids)))
+        return self.model.scores(triple_keys(self.model, *self._read_triples(triples)))
 
     @overload
     def tails(self, head: Item, relation: Item, k: int = ..., exclude_known: bool = ...) -> Answers: ...
@@ -214,8 +216,8 @@ class Run:
             InputError: an unknown relation, k below 1, or a data set that is not there any more or has changed.
         """
         k, loops = integer("k", k, 1, MOST_RESULTS), switch("loops", loops)
-        wanted = np.arange(self.model.n_relations) if relation is None else relation
-        relations = np.unique(self._ids("relation", wanted))
+        relations = (np.arange(self.model.n_relations) if relation is None
+                     else np.unique(self._ids("relation", relation)))
         everyone, known = np.arange(len(self.model.entity)), self.known_triples
         if not loops:
             repeated = np.repeat(relations, len(everyone))
@@ -290,7 +292,7 @@ class Run:
         """
         if self.model.compares_two_formulas:
             warnings.warn(two_formulas_line(self.model.name, 'load(..., score_rule="textbook")'), stacklevel=2)
-        lists = read_triples(triples, self._ids)
+        lists = self._read_triples(triples)
         if known is None and isinstance(protocol, Protocol) and protocol.known != "kept":
             try:
                 known = self.known_triples
@@ -299,7 +301,7 @@ class Run:
                 raise InputError(f"{error}; to rank unfiltered, give {unfiltered}") from error
         elif known is not None and not isinstance(known, KnownTriples):
             try:
-                known = KnownTriples([read_triples(known, self._ids)])
+                known = KnownTriples([self._read_triples(known)])
             except InputError as error:
                 raise InputError(f"known triples: {error}; several parts are KnownTriples([train, valid])") from None
         return evaluate(self.model, lists, known, protocol)
@@ -430,13 +432,41 @@ class Run:
         """k, and the triples that are no answers."""
         return integer("k", k, 1, MOST_RESULTS), self.known_triples if switch("exclude_known", exclude_known) else None
 
-    def _ids(self, what: str, items: Items) -> np.ndarray:
+    def _read_triples(self, triples: Any) -> Columns:
+        return read_triples(triples, partial(self._ids, are_ids=isinstance(triples, Triples)))
+
+    def _ids(self, what: str, items: Items, are_ids: bool = False) -> np.ndarray:
         """The ids (n,) int64 of names and ids. what: relation, heads and so on.
 
-        Raises InputError: an unknown name, or an id that the model does not have.
+        are_ids: whether they cannot be meant as names. Raises InputError: an unknown name, or an id that the model does
+        not have. Warns of integers that are names of other rows, too.
         """
         role, rows = ("relation", self.model.n_relations) if what.startswith("relation") else (
             "entity", len(self.model.entity))
-        found = read_ids(what, items, lambda name: self._names_of(role).id_of(name)).astype(np.int64, copy=False)
+        given_names = []
+
+        def id_of(name: str) -> int:
+            given_names.append(name)
+            return self._names_of(role).id_of(name)
+
+        found = read_ids(what, items, id_of).astype(np.int64, copy=False)
         check_range(role, found, rows)
+        if len(found) and not (are_ids or given_names) and rows <= _MOST_LOOKED_UP:
+            self._warn_of_numbers(role, np.unique(found[:_LOOKED_UP]).tolist())
         return found
+
+    def _warn_of_numbers(self, role: str, ids: Sequence[int]) -> None:
+        """Warn, once, if all ids, read as names, are those of rows as well, and of other ones: a table of names that
+        are numbers has integers as soon as a program has read it."""
+        names, warned = self.names[role], self.__dict__.setdefault("_warned", set())
+        try:
+            as_names = [] if names is None or role in warned else [names.id_of(str(each)) for each in ids]
+        except InputError:  # of one that is no name
+            return
+        for own, other in zip(ids, as_names):
+            if own != other:
+                warned.add(role)
+                warnings.warn(f"the names of this run's {'entities' if role == 'entity' else 'relations'} are numbers, "
+                              f"and integers are ids: {own} is the row of {names[own]!r}, and the name '{own}' has the "
+                              f"id {other}; give names as text, such as triples.astype(str)", stacklevel=5)
+                return

@@ -99,6 +99,8 @@ def _why_no_config(folder: Path) -> str:
     """A sentence: the run was interrupted, saved nothing, or is none."""
     if not is_unsaved_run(folder):
         return f"{folder} has no config.json; give the folder that a training run wrote"
+    if any(folder.glob("*.npy")):
+        return f"{folder} has tables, and its config.json is gone; copy it again from the run that wrote it"
     if (folder / "result.json").exists():
         return f"{folder} has no tables, it was trained with --no_save_emb; train it again without"
     again = f"dglke_train --resume {shlex.quote(str(folder))}"

@@ -1,4 +1,5 @@
-"""The random numbers of a custom model, as of torch.nn.Dropout: torch's, from generators that each step seeds.
+"""The random numbers of a custom model, as of torch.nn.Dropout: torch's, NumPy's and Python's, from generators that
+each step seeds.
 
 A step's numbers depend on the run's seed, the rank and the number of the step alone: not on what was drawn before, so
 that neither a validation nor a resumed run changes them. Rankings and answers, too, are the same each time. The
@@ -6,18 +7,18 @@ caller's generators are as they were afterwards.
 """
 from __future__ import annotations
 
-import contextlib
-from typing import Iterator, Tuple
+from typing import ContextManager, Tuple
 
 import numpy as np
 import torch
 
+from .registry import random_numbers
 
-@contextlib.contextmanager
+
 def random_numbers_of(
     step: int = 0, stream: Tuple[int, ...] = (), device: torch.device = torch.device("cpu")
-) -> Iterator[None]:
-    """Within it torch draws the numbers of a step, on the CPU and on the device that it computes on.
+) -> ContextManager[None]:
+    """Within it the numbers of a step are drawn, on the CPU and on the device that it computes on.
 
     stream: the run's seed and the rank; none where no step of a run computes.
     """
@@ -25,8 +26,4 @@ def random_numbers_of(
     gpus = []
     if device.type == "cuda":
         gpus.append(torch.cuda.current_device() if device.index is None else device.index)
-    with torch.random.fork_rng(devices=gpus):
-        torch.default_generator.manual_seed(seed)
-        for gpu in gpus:
-            torch.cuda.default_generators[gpu].manual_seed(seed)
-        yield
+    return random_numbers(seed, gpus)

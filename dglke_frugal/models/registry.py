@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 import zlib
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from ..errors import InputError, first_line
 from . import built_in
@@ -51,7 +51,7 @@ def find_model(name: str, seed: int = 0) -> Model:
     """
     model = built_in_model(name)
     if isinstance(model, TorchModel):  # which may have a state
-        with _random_numbers(seed):
+        with random_numbers(seed):
             return type(model)()
     if model is not None:
         return model
@@ -113,7 +113,7 @@ def _import_model(name: str, seed: int) -> TorchModel:
     if not (isinstance(found, type) and issubclass(found, TorchModel)):
         raise InputError(f"'{name}' is no subclass of dglke_frugal.models.TorchModel; derive your model from it")
     try:
-        with _random_numbers(seed):
+        with random_numbers(seed):
             model = found(*positional, **keywords)
     except InputError:
         raise
@@ -125,17 +125,19 @@ def _import_model(name: str, seed: int) -> TorchModel:
 
 
 @contextlib.contextmanager
-def _random_numbers(seed: int) -> Iterator[None]:
-    """Within it those of Python, NumPy and torch are of this seed; the caller's are as they were afterwards."""
+def random_numbers(seed: int, gpus: Sequence[int] = ()) -> Iterator[None]:
+    """Within it those of Python, NumPy and torch, on the CPU and on these GPUs, are of this seed; the caller's are as
+    they were afterwards."""
     # A class that needs one of the two has imported it.
     numpy, torch = (sys.modules.get(name) for name in ("numpy", "torch"))
     pythons, numpys = random.getstate(), numpy and numpy.random.get_state()
-    with torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
+    with torch.random.fork_rng(devices=gpus) if torch else contextlib.nullcontext():
         random.seed(seed)
         if numpy:
-            numpy.random.seed(seed)
+            numpy.random.seed(seed % 2**32)
         if torch:
-            torch.default_generator.manual_seed(seed)
+            for generator in (torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)):
+                generator.manual_seed(seed)
         try:
             yield
         finally:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arguments import integer, path, switch
 from ..divergence import Diverged
-from ..errors import InputError, shown
+from ..errors import InputError, shortage, shown
 from ..options import TrainConfig
 from ..training.checkpoint.lock import held
 from ..training.run.interrupt import Interrupt
@@ -94,13 +94,19 @@ def run_search(config: SearchConfig, space: Space) -> Study:
         raise InputError(f"cannot make {config.out}: {error.strerror}; choose a folder that can be written") from error
     taken = f"another process is searching in {config.out}; wait until it ends, or choose another --out"
     check_results(config.out)
-    with held(config.out / "lock", taken):
-        study = _open(config, space)
-        if study.tried:
-            print(f"{config.out} has {len(study.tried)} trials already", flush=True)
-        with Interrupt("ending the trials that run") as interrupt:
-            _Search(config, space, study, interrupt).carry_out()
-        write_results(config.out, space, study, with_plots=True)
+    try:
+        with held(config.out / "lock", taken):
+            study = _open(config, space)
+            if study.tried:
+                print(f"{config.out} has {len(study.tried)} trials already", flush=True)
+            with Interrupt("ending the trials that run") as interrupt:
+                _Search(config, space, study, interrupt).carry_out()
+            write_results(config.out, space, study, with_plots=True)
+    except OSError as error:  # of the journal, which Optuna writes
+        raise shortage(error) or InputError(
+            f"cannot write {config.out}: {error.strerror}; free some space or make it writable, and give the same "
+            "command again to go on with the search"
+        ) from error
     return study
 
 
@@ -138,8 +144,9 @@ class _Search:
         finally:
             if self._running:
                 sys.stderr.write(f"trials that run are ended; the same command goes on with {config.out}\n")
-            for trial, process in self._running.values():
+            for _, process in self._running.values():  # all of them, even if the journal cannot be written
                 process.stop()
+            for trial, _ in self._running.values():
                 self._study.interrupt(trial)
 
     def _end_if_asked(self) -> None:

@@ -81,6 +81,7 @@ class Study:
         self._space = space
         with contextlib.suppress(FileNotFoundError):  # of a search that was killed while it wrote a line
             os.unlink(folder / f"{JOURNAL}.lock")
+        _drop_cut_line(folder / JOURNAL)
         storage = optuna.storages.JournalStorage(
             optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
         is_new = not storage.get_all_studies()
@@ -169,6 +170,25 @@ class Study:
                    key=lambda each: each.value, default=None)
 
 
+def _drop_cut_line(journal: Path) -> None:
+    """Remove the last line of a journal if a kill or a full disk has cut it off: others would be written onto it.
+
+    Raises InputError for other damage.
+    """
+    if not journal.exists():
+        return
+    lines = journal.read_bytes().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        os.truncate(journal, sum(map(len, lines[:-1])))
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{journal}, line {number} is damaged ({error}); give another --out, or remove "
+                             f"{journal} to begin the search again") from error
+
+
 def _sampler(name: str, seed: int, variants: bool):
     """Optuna's sampler of that name. Raises InputError if it needs what is not installed."""
     samplers = import_optuna().samplers
@@ -195,7 +215,7 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
         raise InputError(f"{folder} has a search over other data: "
                          f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they "
                          "were, or another --out")
-    chosen = [name for name in ("metric", "sampler") if now.get(name) != then.get(name)]
+    chosen = [name for name in ("metric", "sampler", "init_from") if now.get(name) != then.get(name)]
     # Flags that are given, before what follows from them in trials.
     flags = zip(*([(each.get("space") or {}).get("flags") or {}, *each.get("numbers", ())] for each in (now, then)))
     changed = next(filter(None, (chosen, *([name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]

@@ -47,6 +47,7 @@ def wrapped():
     (too_large_tensor, "no more memory"),
     (raises(MemoryError("std::bad_alloc")), "no more memory"),
     (raises(SystemError("error return without exception set")), "no more memory"),  # of an import
+    (raises(SystemError("<function _find_and_load> returned NULL without setting an exception")), "no more memory"),
     (raises(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))), "no more memory"),
     (raises(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")), "the GPU has no more memory"),
     (wrapped, "no more memory"),

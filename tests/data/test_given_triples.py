@@ -109,6 +109,8 @@ def test_missing_names_of_pandas(tmp_path):
         (dict(triples=np.array([[0, 0, 10**12]])), "the entity ids go up to 1,000,000,000,000, and no more than 2"),
         (dict(triples=[("a", "r", 5)]), "the heads of triples are names and the tails of triples are integers"),
         (dict(triples=[("a", "r", "b")], test=[(0, "r", 1)]), "the heads of triples are names and the heads of test"),
+        (dict(triples={("a", "r", "b")}), "triples: a set has no order"),
+        (dict(triples=[("a", "r", "b")], valid=frozenset({("a", "r", "b")})), "valid: a set has no order"),
         (dict(triples={"from": ["a"], "to": ["b"]}), "triples: a table of triples has the three columns head"),
         (dict(triples="nowhere.tsv"), "triples: there is no file nowhere.tsv"),
         (dict(triples="."), "triples: the folder . has no file train.txt"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from data.test_damage import MAKE
 
+import dglke_frugal
 from dglke_frugal.cli import split
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.name_maps import keep_name_maps
@@ -36,6 +37,15 @@ def test_an_open_pipe_is_refused(tmp_path):
     with os.fdopen(reading), os.fdopen(writing, "wb"):
         with pytest.raises(InputError, match=f"/dev/fd/{reading} {SAYS}"):
             load_graph("mine", tmp_path, "raw_udd_hrt", [f"/dev/fd/{reading}"])
+
+
+@pytest.mark.parametrize("given", [{"triples": "pipe"}, {"triples": [("a", "r", "b")], "valid": "pipe"}])
+def test_triples_in_python_may_be_no_pipe(tmp_path, given, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(InputError, match=f"pipe {SAYS}"):
+        dglke_frugal.train(max_step=1, **given)
+    assert os.listdir() == ["pipe"]
 
 
 def test_split_refuses_a_pipe(tmp_path, capsys):

@@ -110,6 +110,7 @@ def main(what, *arguments):
     except InputError as error:
         result = str(error)
     print(json.dumps(result), flush=True)
+    dist.destroy_process_group()  # whose threads may end the process with an abort where they outlive it
 
 
 if __name__ == "__main__":

@@ -285,7 +285,11 @@ def test_padding_reads_zeros_and_is_never_updated():
     values = module(torch.tensor([ROWS - 1, 2]))
     assert not values[0].any() and torch.equal(values[1].detach(), before[2])
     values.sum().backward()
-    assert torch.equal(module.weight[-1], before[-1]) and not torch.equal(module.weight[2], before[2])
+    assert not module.weight[-1].any() and not torch.equal(module.weight[2], before[2])
+    module.reset_parameters()
+    theirs = torch.nn.Embedding(ROWS, DIM, padding_idx=ROWS - 1)
+    theirs.load_state_dict({"weight": module.state_dict()["weight"]})
+    assert torch.equal(theirs(torch.tensor([ROWS - 1, 2])), module(torch.tensor([ROWS - 1, 2])))
 
 
 def test_a_frozen_table_is_only_read():
@@ -378,6 +382,9 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: CacheConfig(cache_policy="static"), "hot_ids"), (lambda: CacheConfig(lookahead=0), "at least 1"),
     (lambda: optim.SGD(-1), "at least 0"), (lambda: optim.Adagrad(1, eps=0), "above 0"),
     (lambda: make()(torch.tensor([1.0])), "int64 or int32"),
+    (lambda: make(seed=-1), "from 0 to"), (lambda: make(seed="1"), "from 0 to"),
+    (lambda: make(seed=2**64), "from 0 to"),
+    (lambda: make(init=Constant(float("nan"))), "finite"), (lambda: make(init=Normal(0, float("inf"))), "finite"),
     (lambda: make(init=Uniform), "init is Normal"), (lambda: make(init=0.5), "init is Normal"),
     (lambda: setattr(make(), "learning_rate", -1), "at least 0")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):

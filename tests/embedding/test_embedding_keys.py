@@ -270,6 +270,12 @@ def test_keys_that_were_read_ahead_and_not_used_are_not_in():
     assert module.items()[0].tolist() == [0]
 
 
+def test_a_gradient_that_is_not_finite_is_that_of_its_key():
+    module = make(check_finite=True)
+    with pytest.raises(FloatingPointError, match="the gradient of id 70 "):
+        (module(torch.tensor([50, 60, 70])) * torch.tensor([[1.0], [1.0], [float("nan")]])).sum().backward()
+
+
 def test_erased_keys_begin_anew_and_reset_forgets_all():
     module = make()
     module(torch.tensor([1, 2])).sum().backward()

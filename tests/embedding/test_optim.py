@@ -235,7 +235,8 @@ def test_a_lookup_without_a_gradient_moves_nothing(cache, device):
 @pytest.mark.parametrize("wrong, sentence", [
     (lambda: optim.SGD(-1), "learning rate"), (lambda: optim.Adam(float("nan")), "learning rate"),
     (lambda: optim.SGD(0.1, clip=0), "clip"), (lambda: optim.Adagrad(0.1, clip=float("inf")), "clip"),
-    (lambda: optim.Adam(0.1, (0.9, 1.0)), "betas"), (lambda: optim.RowwiseAdam(0.1, eps=0), "eps")])
+    (lambda: optim.Adam(0.1, (0.9, 1.0)), "betas"),
+    (lambda: optim.Adam(0.1, (0.9,)), "betas"), (lambda: optim.RowwiseAdam(0.1, eps=0), "eps")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         wrong()

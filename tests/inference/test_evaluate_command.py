@@ -127,6 +127,14 @@ def test_a_run_without_tables_is_not_taken_for_one_on_FB15k(tmp_path, capsys, fi
     assert re.search(says, error)
 
 
+def test_tables_without_a_config_are_not_taken_for_none(tmp_path, capsys):
+    for name in ("config.yaml", "result.json", "toy_DistMult_entity.npy"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--model_path", str(tmp_path)])
+    assert stopped.value.code == 2 and "has tables, and its config.json is gone; copy it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["[" * 100_000, '{"gamma": ' + "9" * 5000 + "}", '{"gamma": ' + "9" * 900 + "}"])
 def test_a_config_that_python_cannot_hold(run, capsys, value):
     folder, _, _ = run

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -246,3 +247,23 @@ def test_items_of_every_kind_ask_the_same(run):
 
 def test_nothing_to_rank(run):
     assert run.rank([]).metrics().count == 0 and run.score([]).shape == (0,)
+
+
+@pytest.mark.parametrize("shift, warned", [(1, 1), (0, 0), (100, 0)])
+def test_integers_that_are_names_of_other_rows_are_warned_of_once(project, facts, monkeypatch, shift, warned):
+    """A program that reads a table of names such as 17 has integers, which are ids here."""
+    for folder in (project / "data", project / "ckpts" / "run"):
+        names = [str(number + shift if shift > 60 else (number + shift) % 61) for number in range(61)]
+        (folder / "entities.tsv").write_text("".join(f"{number}\t{name}\n" for number, name in enumerate(names)))
+    monkeypatch.chdir(project)
+    run = dglke_frugal.load("ckpts/run")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run.evaluate("test"), run.missing(k=1), run.tails(names[3], 0)  # no integer that could be the name of an entity
+        assert not found
+        ids = np.array(facts["test"]).T
+        by_ids = run.rank(ids).metrics().mrr
+        run.tails(5, 0), run.nearest([5, 6])
+        by_names = run.rank([(names[h], r, names[t]) for h, r, t in ids.tolist()]).metrics().mrr
+    assert by_ids == by_names  # integers stay ids
+    assert len(found) == warned and all("give names as text" in str(each.message) for each in found)

@@ -1,5 +1,6 @@
 """Searches on a small graph: what is best is found and written, bad trials are pruned, a killed search goes on."""
 
+import errno
 import itertools
 import json
 import os
@@ -29,6 +30,7 @@ from dglke_frugal.search.results import recipe_flags
 from dglke_frugal.search.run_search import SearchConfig, run_search
 from dglke_frugal.search.space import Space
 from dglke_frugal.search.study import Study
+from dglke_frugal.search.trial_process import TrialProcess
 
 pytest.importorskip("optuna")
 
@@ -162,7 +164,7 @@ def test_a_full_run_that_cannot_start_is_refused_before_the_search(search, tmp_p
 
 
 @pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent",
-                                    "--search_seed", "code"])
+                                    "--search_seed", "code", "tables"])
 def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
         search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
     shutil.copytree(small, tmp_path / "data")
@@ -177,6 +179,11 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
         source.write_text(text)
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         more = ["--model_name", "own_of_search:Own"]
+    if change == "tables":
+        common = search.arguments[1 : search.arguments.index("--out")]
+        main(["train", *common, "--model_name", "DistMult", "--hidden_dim", "16", "--max_step", "5", "--save_path",
+              str(tmp_path / "first")])
+        more = ["--init_from", tmp_path / "first" / "DistMult_small_0"]
     search("--trials", 1, "--max_step", 20, *more)
     shutil.move(tmp_path / "data", tmp_path / "elsewhere")  # where the data are is no part of a search
     search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "elsewhere")
@@ -186,12 +193,14 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
             "--num_proc": r"with other flags \(.*--num_proc",
             "--eval_percent": r"with other flags \(--eval_percent\)",
             "--search_seed": r"with other flags \(--search_seed\)",
-            "code": r"with other flags \(--model_name\)"}[change]
+            "code": r"with other flags \(--model_name\)", "tables": r"with other flags \(--init_from\)"}[change]
     if change.startswith("--"):
         more = [change, 0.2 if change == "--eval_percent" else 2]
     elif change == "code":
         source.write_text(text.replace("sum(-1)", "sum(-1) * 2"))
         sys.modules.pop("own_of_search")
+    elif change == "tables":
+        main(["train", "--resume", str(more[1]), "--max_step", "9", "--data_path", str(tmp_path / "elsewhere")])
     else:
         lines = (tmp_path / "elsewhere" / change).read_text().splitlines(keepends=True)
         (tmp_path / "elsewhere" / change).write_text("".join(lines[:-1]))
@@ -381,6 +390,42 @@ def test_a_signal_in_the_middle_of_a_write_leaves_no_lock_behind(search, monkeyp
         run_search(SearchConfig(search.out, trials=50, arguments=search.arguments[1:-2]),
                    Space.read(search.arguments[0]))
     assert left == [False] and signal.getsignal(number) is handler
+
+
+def test_a_line_of_the_journal_that_was_cut_off_is_written_again(search):
+    first = search("--trials", 2)["trials"]
+    journal = search.out / "journal.log"
+    content = journal.read_bytes()
+    begun = content.rindex(b"\n", 0, -1) + 1  # of the last line
+    for kept in (begun + 1, len(content) - 1):
+        journal.write_bytes(content[:kept])
+        found = search("--trials", 3)["trials"]
+        assert len(found) == 3 and found[0] == first[0]
+
+
+def test_a_damaged_journal_is_reported(search, capsys):
+    search("--trials", 1)
+    journal = search.out / "journal.log"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], lines[1].replace(b"{", b"[", 1), *lines[2:]]))
+    with pytest.raises(SystemExit) as stopped:
+        search("--trials", 2)
+    assert stopped.value.code == 2 and f"{journal}, line 2 is damaged" in capsys.readouterr().err
+
+
+def test_a_journal_that_cannot_be_written_ends_the_search_and_all_its_trials(search, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    ended, stop = set(), TrialProcess.stop
+    monkeypatch.setattr(TrialProcess, "stop", lambda self: (ended.add(self), stop(self)))
+    with monkeypatch.context() as disk, pytest.raises(SystemExit) as stopped:
+        disk.setattr(Study, "end", full)
+        disk.setattr(Study, "interrupt", full)
+        search("--trials", 9, "--parallel", 3)
+    assert stopped.value.code == 2 and len(ended) == 3 and all(process.has_ended for process in ended)
+    assert "No space left on device; free some space or make it writable, and give" in capsys.readouterr().err
+    assert len(search("--trials", 3)["trials"]) == 3
 
 
 def test_two_searches_in_one_folder_are_refused(search, capsys):
