@@ -34,7 +34,8 @@ LOSSES = {
 }
 
 
-BY_RULE = [(model.name, "textbook") for model in MODELS if model.name in HIDDEN] + [(model, "dglke") for model in TWO_FORMULA_MODELS]
+BY_RULE = [(model.name, "textbook") for model in MODELS if model.name in HIDDEN]
+BY_RULE += [(model, "dglke") for model in TWO_FORMULA_MODELS]
 
 
 def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0, chunk=CHUNK, rule="textbook"):
