@@ -19,6 +19,7 @@ from dglke_frugal.training.full_softmax.config import check_full_softmax
 NO_FLAGS = {"epochs", "batch_share", "decay"}  # they become others
 MODELS = ("ComplEx", "DistMult", "RESCAL", "SimplE", "RotatE", "TransE", "TransE_l1", "TransE_l2", "TransR")
 SIZES = {"nations": (14, 55, 1_386), "tiny": (5, 2, 9), "families": (198, 9, 4_196), "one relation": (600, 1, 4_453),
+         "tree": (1_000, 2, 1_600),
          "fb15k-small": (1_649, 368, 11_397), "wn18rr": (40_943, 11, 86_835), "FB15k-237": (14_541, 237, 272_115),
          "FB15k": (14_951, 1_345, 483_142), "wikikg2": (2_500_604, 535, 16_109_182)}
 GIVEN = ({}, {"gpu": [0]}, {"gpu": [0, 1]}, {"num_proc": 2}, {"neg_sample_size": 64},
@@ -70,14 +71,30 @@ def test_sizes_and_devices_decide():
 
 
 @pytest.mark.parametrize("given", [{}, {"gpu": [0]}])
-def test_translations_of_dense_graphs_train_against_all_entities(given):
+def test_translations_of_graphs_that_bind_their_rows_train_against_all_entities(given):
     for model, size in product(("TransE_l1", "TransE_l2"), ("families", "nations")):
         assert flags_for(model, size, given)["neg_sample_size"] == "all"
+    assert flags_for("TransE_l1", "one relation", given)["neg_sample_size"] == 128
+    assert flags_for("TransE_l2", "one relation", given)["neg_sample_size"] == "all"
+    found = flags_for("TransE_l2", "tree", given)
+    assert (found["neg_sample_size"], found["gamma"], found["lr"]) == (128, 4, 0.1)
     assert flags_for("TransE_l2", "nations", given)["normalize_entities"]
     assert not any("normalize_entities" in flags_for(*of, given) for of in
                    (("TransE_l1", "nations"), ("TransE_l2", "families")))
-    assert flags_for("TransE_l2", "one relation", given)["gamma"] == 2 < flags_for("TransE_l1", "one relation")["gamma"]
     assert flags_for("TransE_l2", "fb15k-small", given)["neg_sample_size"] == "all"  # sparse, with many relations
+
+
+def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
+    assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
+
+
+@pytest.mark.parametrize("model", ["ComplEx", "TransE_l1"])
+def test_a_small_graph_is_validated_every_third_epoch_and_a_short_run_more_often(model):
+    found = flags_for(model, "tree")
+    batches = SIZES["tree"][2] / found["batch_size"]
+    assert found["max_step"] >= 200 * batches and found["eval_interval"] == pytest.approx(3 * batches, abs=1)
+    assert found["early_stop_patience"] == 8 > flags_for("RotatE", "wn18rr")["early_stop_patience"]
+    assert flags_for(model, "tree", {"max_step": 100})["eval_interval"] == 5
 
 
 def test_without_validation_triples_nothing_is_validated():
