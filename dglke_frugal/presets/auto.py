@@ -16,7 +16,7 @@ DEFAULT_MODEL = "ComplEx"
 SMALL = 1.2e8  # training triples times entities: an epoch against all entities then takes a second of two cores
 SMALL_L1 = SMALL / 16  # likewise for TransE_l1, whose scores are no products of matrices
 SMALL_ON_GPU = 1e10  # likewise: an epoch takes seconds of a GPU, with rows of 2,000 numbers
-DENSE, SPARSE, SPARSEST = 8, 4, 2  # triples per entity
+DENSEST, DENSE, SPARSE, SPARSEST = 40, 8, 4, 2  # triples per entity
 MANY = 20  # relations
 VALIDATIONS = 20  # of a run on a small graph at least, where it does not end before; half of them on others
 MOST_EPOCHS = 3  # between validations of a small graph: some are learnt by heart after ten epochs
@@ -159,12 +159,16 @@ RULES: Tuple[Rule, ...] = (
          dict(optimizer="row_adagrad", init="uniform", gamma=6.0, regularization_coef=0.0),
          "they measure distances, which a penalty on the size of rows would shrink"),
     Rule("softmax over all entities, TransE_l2, 40 triples per entity and more",
-         lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= 5 * DENSE, dict(normalize_entities=True),
+         lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= DENSEST, dict(normalize_entities=True),
          "rows of length 1 keep similar entities near each other, and do not learn triples by heart"),
     Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
          "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
     Rule("RotatE, fewer than 4 triples per entity", lambda at: at.name == "RotatE" and at.degree < SPARSE,
          dict(gamma=3.0), "few triples turn a row, and a smaller margin asks for less"),
+    Rule("RotatE, sampled negatives, small, 40 triples per entity and more",
+         lambda at: _sampled("RotatE")(at) and at.small and at.degree >= DENSEST,
+         dict(neg_adversarial_sampling=False, loss_genre="Softmax", reciprocal=True),
+         "many triples bind the second row of a relation, which then asks for heads by itself"),
     Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),
          "its rows have two halves"),
     Rule("TransE, sampled negatives", _sampled("TransE_l1", "TransE_l2"), dict(gamma=6.0, lr=0.3),
@@ -293,6 +297,15 @@ def auto_flags(at: Situation) -> Dict[str, Any]:
     if "max_epoch" in at.given:  # validations are then by epochs, too
         flags.pop("eval_interval", None)
     return {name: value for name, value in flags.items() if name not in at.given}
+
+
+def advice(at: Situation) -> Optional[str]:
+    """A sentence on a model that cannot represent what graphs of this kind have, or None."""
+    if at.name != "TransE_l2" or at.degree < DENSE:
+        return None
+    return ("TransE_l2 cannot let a relation decide which tails go with which heads, for its distance is a sum of one "
+            f"term for each pair of the three; with {at.degree:.0f} triples per entity TransE_l1 mostly has a larger "
+            "MRR, and so have RotatE and ComplEx")
 
 
 def _contradicted(at: Situation, flags: Mapping[str, Any]) -> List[str]:

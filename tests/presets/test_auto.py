@@ -12,7 +12,7 @@ from dglke_frugal.cli.train import configuration
 from dglke_frugal.data import from_text
 from dglke_frugal.options import OPTIONS, TrainConfig, check
 from dglke_frugal.errors import InputError
-from dglke_frugal.presets.auto import RULES, Situation, auto_flags, auto_model, is_auto, rows_of_table
+from dglke_frugal.presets.auto import RULES, Situation, advice, auto_flags, auto_model, is_auto, rows_of_table
 from dglke_frugal.score_rule import score_rule_of_run
 from dglke_frugal.training.full_softmax.config import check_full_softmax
 
@@ -86,6 +86,17 @@ def test_translations_of_graphs_that_bind_their_rows_train_against_all_entities(
 
 def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
     assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
+    assert flags_for("RotatE", "nations")["reciprocal"] and "reciprocal" not in flags_for("RotatE", "families")
+
+
+def test_a_model_that_cannot_represent_a_dense_graph_is_named(circle, tmp_path, capsys):
+    configuration(["--preset", "auto/TransE", *circle])
+    assert "TransE_l1" not in capsys.readouterr().out  # 5 triples per entity
+    (tmp_path / "dense.tsv").write_text("".join(f"e{h}\tr\te{t}\n" for h in range(20) for t in range(20)))
+    configuration(["--preset", "auto/TransE", "--data_path", str(tmp_path / "dense.tsv")])
+    assert "with 20 triples per entity TransE_l1 mostly has a larger MRR" in capsys.readouterr().out
+    of_dense = {model: advice(Situation(*SIZES["nations"], True, model, {})) for model in MODELS}
+    assert {model for model, sentence in of_dense.items() if sentence} == {"TransE", "TransE_l2"}
 
 
 @pytest.mark.parametrize("model", ["ComplEx", "TransE_l1"])
