@@ -84,6 +84,11 @@ def test_translations_of_graphs_that_bind_their_rows_train_against_all_entities(
     assert flags_for("TransE_l2", "fb15k-small", given)["neg_sample_size"] == "all"  # sparse, with many relations
 
 
+def test_translations_with_large_batches_have_a_smaller_learning_rate():
+    found = {size: flags_for("TransE_l1", size) for size in ("one relation", "wn18rr")}
+    assert [(each["batch_size"], each["lr"]) for each in found.values()] == [(256, 0.3), (1024, 0.1)]
+
+
 def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
     assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
 
