@@ -84,7 +84,7 @@ def test_translations_of_graphs_that_bind_their_rows_train_against_all_entities(
     assert flags_for("TransE_l2", "fb15k-small", given)["neg_sample_size"] == "all"  # sparse, with many relations
 
 
-def test_translations_with_large_batches_have_a_smaller_learning_rate():
+def test_sums_of_absolute_values_with_large_batches_have_a_smaller_learning_rate():
     found = {size: flags_for("TransE_l1", size) for size in ("one relation", "wn18rr")}
     assert [(each["batch_size"], each["lr"]) for each in found.values()] == [(256, 0.3), (1024, 0.1)]
 
