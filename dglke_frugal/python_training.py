@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
-import numpy as np
-
 from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shortages_as_input_errors, shown
 from .presets.auto import PREFIX
@@ -80,10 +78,8 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     if preset == PREFIX and (resume is not None or config is not None):
         preset = None
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
-    if triples is not None:  # what is wrong with flags is reported before triples are written
+    if triples is not None:
         _refuse_other_data(flags)
-        with contextlib.redirect_stdout(io.StringIO()):  # of another graph than the run's
-            _configured({**flags, "valid": valid is not False, "test": test is not False}, _small_graph())
     quiet = contextlib.nullcontext if verbose else partial(contextlib.redirect_stdout, _Log())
     with quiet():
         own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
@@ -100,14 +96,6 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     if not verbose:
         print(run.summary())
     return run
-
-
-def _small_graph() -> KnowledgeGraph:
-    """A graph by whose rules --preset auto says whether flags go together, before the run's graph is written."""
-    from .data import KnowledgeGraph as Graph, Triples
-
-    triples = Triples(*(np.zeros(4096, np.int32) for _ in range(3)))
-    return Graph("graph", 256, 1, triples, triples, triples)
 
 
 def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None) -> Tuple[Any, TrainConfig]:
@@ -140,9 +128,9 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
 def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
     """The flags that say which data to train on, and whether to rank valid and test."""
     held_out = {"valid": valid, "test": test}
-    message = {name: plain(value) for name, value in held_out.items()
-            if value is None or is_single(value) and isinstance(plain(value), bool)}
-    given = {name: value for name, value in held_out.items() if name not in message}
+    switches = {name: plain(value) for name, value in held_out.items()
+                if value is None or is_single(value) and isinstance(plain(value), bool)}
+    given = {name: value for name, value in held_out.items() if name not in switches}
     if triples is None:
         if given or split is not None:
             if not given:
@@ -150,17 +138,22 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
             name = next(iter(given))
             raise InputError(f"train(): {name} goes with triples; give triples=..., or {name}=True to rank those of "
                              "the data set")
-        return message
+        return switches
     from .data.given_triples import flags_of_triples
+
+    def with_switches(found: Dict[str, Any]) -> Dict[str, Any]:
+        there = [name for name in held_out if any(Path(file).name.startswith(name) for file in found["data_files"])]
+        return {**found, **switches, **{name: True for name in there if switches.get(name) is None}}
+
+    def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
+        with contextlib.redirect_stdout(io.StringIO()):  # which the run itself prints
+            _configured({**flags, **with_switches(found)}, graph)
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
     dataset = flags.get("dataset")
-    found = flags_of_triples(triples, **{"valid": None, "test": None, **given}, split=split, folder=save_path,
-                             dataset=None if dataset is None else str(dataset))
-    for name in held_out:
-        if message.get(name) is None and any(Path(file).name.startswith(name) for file in found["data_files"]):
-            message[name] = True
-    return {**found, **message}
+    return with_switches(flags_of_triples(
+        triples, **{"valid": None, "test": None, **given}, split=split, folder=save_path,
+        dataset=None if dataset is None else str(dataset), check=check))
 
 
 def _checked(callbacks: Any) -> List[Callable[..., Optional[bool]]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Optional
 from ..errors import InputError
 from ..options import AUTO, TrainConfig, check, lines_on_unused_flags
 from ..output import tolerant_output
-from ..presets.auto import DEFAULT_MODEL, PREFIX, Situation, auto_flags, auto_model, is_auto
+from ..presets.auto import DEFAULT_MODEL, PREFIX, Situation, advice, auto_flags, auto_model, is_auto
 from ..presets.catalogue import find_preset
 from ..score_rule import log_if_two_formulas, score_rule_of_run
 from . import config_file, flags
@@ -162,15 +162,17 @@ def _auto_arguments(own, given, defaults, graph) -> tuple[list[str], KnowledgeGr
     if not len(graph.train):
         return [f"--model_name={model}"], graph  # which the run refuses
     processes = max(given.get("num_proc") or 1, torchrun_number("WORLD_SIZE", default=1))
-    found = {"model_name": model, **auto_flags(Situation(
-        graph.n_entities, graph.n_relations, len(graph.train), graph.valid is not None and len(graph.valid) > 0, model,
-        {**given, "num_proc": processes}))}
+    at = Situation(graph.n_entities, graph.n_relations, len(graph.train),
+                   graph.valid is not None and len(graph.valid) > 0, model, {**given, "num_proc": processes})
+    found = {"model_name": model, **auto_flags(at)}
     arguments = [config_file.arguments_of("--preset auto", name, value, defaults[name])
                  for name, value in found.items() if name not in given]
     if torchrun_number("RANK", default=0) == 0:
         print(f"--preset {PREFIX}/{model} for {graph.n_entities:,} entities, {graph.n_relations:,} relations and "
               f"{len(graph.train):,} training triples: {' '.join(word for each in arguments for word in each)}",
               flush=True)
+        if sentence := advice(at):
+            print(sentence, flush=True)
     return [word for each in arguments for word in each], graph
 
 

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Set
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..errors import InputError, shown
 from ..files import replace_file
 from ..options import check_dataset
 from .find_files import LOOKED_FOR, dataset_name, flags_of_path
-from .graph import Names, Triples
+from .graph import KnowledgeGraph, Names, Triples
 from .layouts import SPLITS
 from .load import load_graph
 from .name_maps import map_lines
@@ -28,11 +28,12 @@ from .write_text import lines
 
 _MAPS = {"entity": "entities.tsv", "relation": "relations.tsv"}
 _UNUSED_ROWS = 1_000_000  # of ids that no triple has, from which on they are a mistake if most are unused
+Check = Callable[[Dict[str, Any], KnowledgeGraph], None]
 SPLIT_SEED = 0  # the same triples are held out at each call, whatever the seed of the training
 
 
 def flags_of_triples(triples: Any, valid: Any = None, test: Any = None, split: Any = None, *, folder: Path,
-                     dataset: Optional[str] = None) -> Dict[str, Any]:
+                     dataset: Optional[str] = None, check: Optional[Check] = None) -> Dict[str, Any]:
     """The flags --dataset, --data_path, --format and --data_files of triples that are given.
 
     Args:
@@ -42,6 +43,7 @@ def flags_of_triples(triples: Any, valid: Any = None, test: Any = None, split: A
             stand there twice are kept once, and train keeps every entity and relation.
         folder: where what is in no file is written to, in a folder of its own.
         dataset: the name of the data set; by default that of the file or folder, or "graph".
+        check: called with the flags and the graph before a file is written; if it raises, none is.
 
     Raises:
         InputError: a path without triples, triples in another form, no triples, a name that no map can hold, names and
@@ -71,7 +73,7 @@ def flags_of_triples(triples: Any, valid: Any = None, test: Any = None, split: A
         raise InputError("triples has no row; give at least one triple")
     if split is not None:
         splits = _divided(splits["train"], split)
-    return _write({name: each for name, each in splits.items() if len(each)}, roles, folder, dataset or "graph")
+    return _write({name: each for name, each in splits.items() if len(each)}, roles, folder, dataset or "graph", check)
 
 
 class _Role:
@@ -181,15 +183,20 @@ def _divided(triples: Triples, shares: Any) -> Dict[str, Triples]:
     return {name: Triples(*(column[part] for column in once)) for name, part in parts.items()}
 
 
-def _write(splits: Mapping[str, Triples], roles: Mapping[str, _Role], folder: Path, dataset: str) -> Dict[str, Any]:
+def _write(splits: Mapping[str, Triples], roles: Mapping[str, _Role], folder: Path, dataset: str,
+           check: Optional[Check]) -> Dict[str, Any]:
     columns = {"entity": [c for each in splits.values() for c in (each.head, each.tail)],
                "relation": [each.relation for each in splits.values()]}
-    content = {file: b"".join(map_lines(roles[role].names(columns[role]))) for role, file in _MAPS.items()}
+    names = {role: roles[role].names(columns[role]) for role in _MAPS}
+    content = {file: b"".join(map_lines(names[role])) for role, file in _MAPS.items()}
     content.update({f"{name}_ids.tsv": lines([*splits[name]]) for name in SPLITS if name in splits})
     checksum = hashlib.sha256()
     for name, data in content.items():
         checksum.update(f"{name} {len(data)}\n".encode() + data)
     place = folder / "data" / f"{dataset}-{checksum.hexdigest()[:12]}"  # the same triples are the same files
+    flags = {"dataset": dataset, "data_path": str(place), "format": "udd_hrt", "data_files": list(content)}
+    if check is not None:
+        check(flags, KnowledgeGraph(dataset, len(names["entity"]), len(names["relation"]), **splits))
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -198,4 +205,4 @@ def _write(splits: Mapping[str, Triples], roles: Mapping[str, _Role], folder: Pa
     for name, data in content.items():
         with replace_file(place / name) as file:
             file.write(data)
-    return {"dataset": dataset, "data_path": str(place), "format": "udd_hrt", "data_files": list(content)}
+    return flags

@@ -16,10 +16,11 @@ DEFAULT_MODEL = "ComplEx"
 SMALL = 1.2e8  # training triples times entities: an epoch against all entities then takes a second of two cores
 SMALL_L1 = SMALL / 16  # likewise for TransE_l1, whose scores are no products of matrices
 SMALL_ON_GPU = 1e10  # likewise: an epoch takes seconds of a GPU, with rows of 2,000 numbers
-DENSE = 8  # triples per entity
+DENSEST, DENSE, SPARSE, SPARSEST = 40, 8, 4, 2  # triples per entity
 MANY = 20  # relations
-VALIDATIONS = 20  # of a run on a small graph, where it does not end before; half of them on others
-PATIENCE = 5
+VALIDATIONS = 20  # of a run on a small graph at least, where it does not end before; half of them on others
+MOST_EPOCHS = 3  # between validations of a small graph: some are learnt by heart after ten epochs
+PATIENCE, PATIENCE_IF_SMALL = 5, 8  # validations
 # Flags that mean sampled negatives, or that a softmax over all entities does not have.
 SAMPLED = ("neg_chunk_size", "exclude_positive", "neg_deg_sample", "neg_adversarial_sampling", "pairwise", "flush",
            "cache_size", "cache_ratio", "adversarial_temperature")
@@ -100,8 +101,9 @@ class Situation:
             return False
         if self.products:
             return self.size <= (SMALL_ON_GPU if self.on_gpu else SMALL)
-        bound = self.degree >= DENSE or self.relations >= MANY  # each row by many triples, which no margin fits
-        return bound and self.size <= {"TransE_l1": SMALL_L1, "TransE_l2": SMALL}.get(self.name, 0)
+        least, most = {"TransE_l1": (DENSE, SMALL_L1), "TransE_l2": (SPARSEST, SMALL)}.get(self.name, (0, 0))
+        bound = self.degree >= least or self.relations >= MANY  # each row by many triples, which no margin fits
+        return bound and self.size <= most
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,10 @@ def _sampled(*names: str) -> Callable[[Situation], bool]:
     return lambda at: not at.against_all and (not names or at.name in names)
 
 
+def _few_triples_of(*names: str) -> Callable[[Situation], bool]:
+    return lambda at: _sampled(*names)(at) and at.small and at.degree < SPARSE
+
+
 # `epochs` and `batch_share` are no flags: they become --max_step and bound --batch_size.
 RULES: Tuple[Rule, ...] = (
     Rule("sampled negatives", _sampled(),
@@ -138,9 +144,16 @@ RULES: Tuple[Rule, ...] = (
          dict(loss_genre="Softmax", neg_sample_size="all", reciprocal=True, optimizer="adagrad", lr=0.1, hidden_dim=128,
               init="normal", regularization_coef=0.02, batch_size=256, epochs=60),
          "no negatives to choose, and a larger MRR than theirs on most small graphs"),
+    Rule("the same, at most 20 million training triples x entities",
+         lambda at: at.against_all and at.size <= SMALL / 6, dict(epochs=120),
+         "steps are cheap, and a run ends by itself where fewer are enough"),
+    Rule("the same, at most 10 million training triples x entities",
+         lambda at: at.against_all and at.size <= SMALL / 12, dict(epochs=200), "likewise"),
     Rule("the same, more than 40 million training triples x entities",
          lambda at: at.against_all and at.size > SMALL / 3, dict(epochs=30),
          "steps are many, and longer"),
+    Rule("softmax over all entities, TransE_l1", lambda at: at.against_all and at.name == "TransE_l1", dict(epochs=60),
+         "its steps are several times longer"),
     Rule("softmax over all entities, ComplEx", lambda at: at.against_all and at.name == "ComplEx",
          dict(regularizer="n3", regularization_coef=0.05), "the penalty of Lacroix et al., ICML 2018"),
     Rule("softmax over all entities, TransE and RotatE",
@@ -148,16 +161,24 @@ RULES: Tuple[Rule, ...] = (
          dict(optimizer="row_adagrad", init="uniform", gamma=6.0, regularization_coef=0.0),
          "they measure distances, which a penalty on the size of rows would shrink"),
     Rule("softmax over all entities, TransE_l2, 40 triples per entity and more",
-         lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= 5 * DENSE, dict(normalize_entities=True),
+         lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= DENSEST, dict(normalize_entities=True),
          "rows of length 1 keep similar entities near each other, and do not learn triples by heart"),
     Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
          "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
+    Rule("RotatE, small, fewer than 4 triples per entity", _few_triples_of("RotatE"),
+         dict(gamma=3.0), "few triples turn a row, and a smaller margin asks for less"),
     Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),
          "its rows have two halves"),
     Rule("TransE, sampled negatives", _sampled("TransE_l1", "TransE_l2"), dict(gamma=6.0, lr=0.3),
          "its start values have the size of the margin, which is for small distances"),
     Rule("TransE_l2, sampled negatives", _sampled("TransE_l2"), dict(gamma=2.0),
          "the root of a sum of squares is smaller than a sum of absolute values"),
+    Rule("TransE_l1, sampled negatives, more than 10,000 triples",
+         lambda at: _sampled("TransE_l1")(at) and at.triples > 10_000, dict(lr=0.1),
+         "a row's gradients in a step of 1,024 triples are applied one after the other, and overshoot together"),
+    Rule("TransE, sampled negatives, small, fewer than 4 triples per entity", _few_triples_of("TransE_l1", "TransE_l2"),
+         dict(lr=0.1, epochs=300), "a row moves in few steps of an epoch, and large ones lose what many triples share"),
+    Rule("the same, TransE_l2", _few_triples_of("TransE_l2"), dict(gamma=4.0), "entities with many triples need room"),
     Rule("TransR, sampled negatives", _sampled("TransR"), dict(hidden_dim=64, gamma=6.0, lr=0.03),
          "a relation has a matrix of dim x dim numbers"),
     Rule("RESCAL", _is("RESCAL"), dict(hidden_dim=64), "a relation has a matrix of dim x dim numbers"),
@@ -267,14 +288,25 @@ def auto_flags(at: Situation) -> Dict[str, Any]:
     else:
         flags.pop("lr_factor", None)
     if at.has_valid and steps > 0:
-        interval = max(1, steps // (VALIDATIONS if at.small else VALIDATIONS // 2))
-        flags.update(valid=True, eval_interval=min(interval, steps))
+        interval = steps // (VALIDATIONS if at.small else VALIDATIONS // 2)
+        if at.small:
+            interval = min(interval, MOST_EPOCHS * at.triples // max(1, batch))
+        flags.update(valid=True, eval_interval=max(1, interval))
         asked = at.given.get("eval_interval", 1)
         if at.given.get("valid", True) and (isinstance(asked, str) or asked <= steps):
-            flags["early_stop_patience"] = PATIENCE
+            flags["early_stop_patience"] = PATIENCE_IF_SMALL if at.small else PATIENCE
     if "max_epoch" in at.given:  # validations are then by epochs, too
         flags.pop("eval_interval", None)
     return {name: value for name, value in flags.items() if name not in at.given}
+
+
+def advice(at: Situation) -> Optional[str]:
+    """A sentence on a model that cannot represent what graphs of this kind have, or None."""
+    if at.name != "TransE_l2" or at.degree < DENSE:
+        return None
+    return ("TransE_l2 cannot let a relation decide which tails go with which heads, for its distance is a sum of one "
+            f"term for each pair of the three; with {at.degree:.0f} triples per entity TransE_l1 mostly has a larger "
+            "MRR, and so have RotatE and ComplEx")
 
 
 def _contradicted(at: Situation, flags: Mapping[str, Any]) -> List[str]:

@@ -87,6 +87,17 @@ def test_paths(tmp_path):
         flags_of_triples(folder, split=(0.8, 0.1, 0.1), folder=tmp_path)
 
 
+def test_flags_are_checked_by_the_graph_before_a_file_is_written(tmp_path):
+    def refuse(flags, graph):
+        sizes = graph.n_entities, graph.n_relations, {name: len(each) for name, each in graph.splits.items()}
+        assert sizes == (6, 2, {"train": 5, "test": 1}) and flags["data_files"][-1] == "test_ids.tsv"
+        raise InputError("no")
+
+    with pytest.raises(InputError, match="no"):
+        flags_of_triples(ROWS, test=ROWS[:1], folder=tmp_path / "runs", check=refuse)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_missing_names_of_pandas(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed (pip install '.[tables]')")
     frame = data_frame(ROWS).astype("string")

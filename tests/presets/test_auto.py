@@ -12,13 +12,14 @@ from dglke_frugal.cli.train import configuration
 from dglke_frugal.data import from_text
 from dglke_frugal.options import OPTIONS, TrainConfig, check
 from dglke_frugal.errors import InputError
-from dglke_frugal.presets.auto import RULES, Situation, auto_flags, auto_model, is_auto, rows_of_table
+from dglke_frugal.presets.auto import RULES, Situation, advice, auto_flags, auto_model, is_auto, rows_of_table
 from dglke_frugal.score_rule import score_rule_of_run
 from dglke_frugal.training.full_softmax.config import check_full_softmax
 
 NO_FLAGS = {"epochs", "batch_share", "decay"}  # they become others
 MODELS = ("ComplEx", "DistMult", "RESCAL", "SimplE", "RotatE", "TransE", "TransE_l1", "TransE_l2", "TransR")
 SIZES = {"nations": (14, 55, 1_386), "tiny": (5, 2, 9), "families": (198, 9, 4_196), "one relation": (600, 1, 4_453),
+         "tree": (1_000, 2, 1_600),
          "fb15k-small": (1_649, 368, 11_397), "wn18rr": (40_943, 11, 86_835), "FB15k-237": (14_541, 237, 272_115),
          "FB15k": (14_951, 1_345, 483_142), "wikikg2": (2_500_604, 535, 16_109_182)}
 GIVEN = ({}, {"gpu": [0]}, {"gpu": [0, 1]}, {"num_proc": 2}, {"neg_sample_size": 64},
@@ -70,14 +71,45 @@ def test_sizes_and_devices_decide():
 
 
 @pytest.mark.parametrize("given", [{}, {"gpu": [0]}])
-def test_translations_of_dense_graphs_train_against_all_entities(given):
+def test_translations_of_graphs_that_bind_their_rows_train_against_all_entities(given):
     for model, size in product(("TransE_l1", "TransE_l2"), ("families", "nations")):
         assert flags_for(model, size, given)["neg_sample_size"] == "all"
+    assert flags_for("TransE_l1", "one relation", given)["neg_sample_size"] == 128
+    assert flags_for("TransE_l2", "one relation", given)["neg_sample_size"] == "all"
+    found = flags_for("TransE_l2", "tree", given)
+    assert (found["neg_sample_size"], found["gamma"], found["lr"]) == (128, 4, 0.1)
     assert flags_for("TransE_l2", "nations", given)["normalize_entities"]
     assert not any("normalize_entities" in flags_for(*of, given) for of in
                    (("TransE_l1", "nations"), ("TransE_l2", "families")))
-    assert flags_for("TransE_l2", "one relation", given)["gamma"] == 2 < flags_for("TransE_l1", "one relation")["gamma"]
     assert flags_for("TransE_l2", "fb15k-small", given)["neg_sample_size"] == "all"  # sparse, with many relations
+
+
+def test_sums_of_absolute_values_with_large_batches_have_a_smaller_learning_rate():
+    found = {size: flags_for("TransE_l1", size) for size in ("one relation", "wn18rr")}
+    assert [(each["batch_size"], each["lr"]) for each in found.values()] == [(256, 0.3), (1024, 0.1)]
+
+
+def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
+    assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
+
+
+def test_a_model_that_cannot_represent_a_dense_graph_is_named(circle, tmp_path, capsys):
+    configuration(["--preset", "auto/TransE", *circle])
+    assert "TransE_l1" not in capsys.readouterr().out  # 5 triples per entity
+    (tmp_path / "dense.tsv").write_text("".join(f"e{h}\tr\te{t}\n" for h in range(20) for t in range(20)))
+    configuration(["--preset", "auto/TransE", "--data_path", str(tmp_path / "dense.tsv")])
+    assert "with 20 triples per entity TransE_l1 mostly has a larger MRR" in capsys.readouterr().out
+    of_dense = {model: advice(Situation(*SIZES["nations"], True, model, {})) for model in MODELS}
+    assert {model for model, sentence in of_dense.items() if sentence} == {"TransE", "TransE_l2"}
+
+
+@pytest.mark.parametrize("model", ["ComplEx", "TransE_l1"])
+def test_a_small_graph_is_validated_every_third_epoch_and_a_short_run_more_often(model):
+    found = flags_for(model, "tree")
+    batches = SIZES["tree"][2] / found["batch_size"]
+    assert found["max_step"] >= 200 * batches and found["eval_interval"] == pytest.approx(3 * batches, abs=1)
+    assert found["early_stop_patience"] == 8 > flags_for("RotatE", "wn18rr")["early_stop_patience"]
+    assert flags_for(model, "tree", {"max_step": 100})["eval_interval"] == 5
 
 
 def test_without_validation_triples_nothing_is_validated():
