@@ -133,6 +133,8 @@ void bind(nb::module_& module) {
   module.def("cache_policy", &make_cache_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
              "The CachePolicy of that name for a cache of `slots` of a table's `rows`, in `parts` that share nothing "
              "(0: as many as pay).");
+  module.def("cache_policy_slot_bytes", &cache_policy_slot_bytes, "name"_a,
+             "Bytes of host memory that the policy of that name takes for each slot.");
 }
 
 }  // namespace frugal::bindings::cache

@@ -13,6 +13,8 @@ namespace frugal {
 
 class LfuPolicy final : public CachePolicy {
  public:
+  static constexpr int kSlotBytes = ScoredSets::kSlotBytes;
+
   // rows: of the table. slots >= 1 (throws std::invalid_argument otherwise), cut to `rows`.
   LfuPolicy(std::int64_t rows, std::int64_t slots) : sets_(rows, slots) {}
 

@@ -22,6 +22,7 @@ class ScoredSets {
  public:
   using Slot = std::int32_t;
   using Score = std::int32_t;  // >= 0
+  static constexpr int kSlotBytes = 5;  // a set's two lines hold its scores and which of them were touched
 
   // rows: of the table, >= 1. slots >= 1 (throws std::invalid_argument otherwise), cut to `rows`.
   ScoredSets(std::int64_t rows, std::int64_t slots)

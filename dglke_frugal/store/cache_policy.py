@@ -8,8 +8,6 @@ import numpy as np
 from .. import _native
 from ..options import CACHE_POLICIES
 
-SCORED_SLOT_BYTES = 5  # csrc/cache/scored_sets.h
-
 
 def keeps_hot_rows(policy: str) -> bool:
     """Whether a policy holds the rows that are expected to be used most, and evicts none."""
@@ -18,7 +16,9 @@ def keeps_hot_rows(policy: str) -> bool:
 
 def index_bytes(policy: str, slots: int, rows: int) -> int:
     """Host memory that a policy takes for a cache of `slots` rows of a table of `rows`."""
-    return rows // 6 if keeps_hot_rows(policy) else SCORED_SLOT_BYTES * slots  # csrc/engine/numbered_rows.h
+    if keeps_hot_rows(policy):
+        return rows // 6  # csrc/engine/numbered_rows.h
+    return _native.cache_policy_slot_bytes(policy) * slots
 
 
 def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[int]] = None) -> _native.CachePolicy:

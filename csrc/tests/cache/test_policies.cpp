@@ -1,4 +1,4 @@
-// The engine's contract for cache policies (engine/cache_policy.h), held against the one that evicts.
+// The engine's contract for cache policies (engine/cache_policy.h), held against those that evict.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,10 +35,14 @@ Trace random_trace(std::int64_t row_count, int steps, int size, int seed) {
   return trace;
 }
 
-TEST(LfuPolicy, KeepsTheEnginesContract) {
+class EachPolicy : public testing::TestWithParam<std::string_view> {};
+INSTANTIATE_TEST_SUITE_P(ByName, EachPolicy, testing::ValuesIn(cache_policy_names()));
+
+TEST_P(EachPolicy, KeepsTheEnginesContract) {
   constexpr std::int64_t kRows = 400;
   for (const std::int64_t slots : {1, 28, 29, 30, 100, 400, 500}) {
-    LfuPolicy policy(kRows, slots);
+    const auto made = make_cache_policy(GetParam(), kRows, slots, 1);
+    CachePolicy& policy = *made;
     ASSERT_EQ(policy.slots(), std::min(slots, kRows));
     std::map<std::int64_t, std::int32_t> directory;  // row -> slot
     std::map<std::int32_t, std::int64_t> held;       // slot -> row
