@@ -21,6 +21,7 @@ from training.conftest import small  # noqa: F401 (a fixture)
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.options import TrainConfig, numbers_flags
+from dglke_frugal.presets.auto import PATIENCE_IF_SMALL
 from dglke_frugal.errors import InputError
 from dglke_frugal.extras import install_command
 from dglke_frugal.search import fitting, plots
@@ -306,7 +307,7 @@ def test_a_search_by_name_fits_the_graph_and_starts_with_preset_auto(search, mon
     first = next(trial for trial in found["trials"] if trial["number"] == 0)
     assert first["params"]["variant"] == "all" and first["params"]["hidden_dim"] == 128
     assert {trial["params"]["variant"] for trial in found["trials"]} == {"all", "adversarial"}
-    assert found["full"]["early_stop_patience"] == 5
+    assert found["full"]["early_stop_patience"] == PATIENCE_IF_SMALL
 
 
 def test_the_same_seed_searches_the_same(search, tmp_path):
