@@ -87,10 +87,10 @@ void bind_blocks(Class& bound) {
           "block"_a, "boundary"_a, "sender"_a, "receiver"_a, "floats"_a,
           "Takes in what this machine, the receiver, got.")
       .def(
-          "settle",
+          "apply",
           [](Table& table, const std::string& block, std::int64_t boundary) {
             const nb::gil_scoped_release release;
-            table.settle(block_named(block), boundary);
+            table.apply(block_named(block), boundary);
           },
           "block"_a, "boundary"_a, "When urgent, rest or whole has landed from all machines: applies what has come.")
       .def_prop_ro("steps_run", &Table::steps_run, "Steps that have ended.");

@@ -144,7 +144,7 @@ void MachineReplica::land(MachineBlock block, std::int64_t boundary, int from, c
   }
 }
 
-void MachineReplica::settle(MachineBlock block, std::int64_t boundary) {
+void MachineReplica::apply(MachineBlock block, std::int64_t boundary) {
   if (block == MachineBlock::kWhole) return fresh_.assign(fresh_.size(), all());
   const Step* const step = steps_.find(boundary - 1);
   if (step == nullptr) return;

@@ -31,7 +31,7 @@ class MachineReplica final : public SummedRows {
   void pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const;
   void land(MachineBlock block, std::int64_t boundary, int from, const float* floats);
   // Also after kWhole.
-  void settle(MachineBlock block, std::int64_t boundary);
+  void apply(MachineBlock block, std::int64_t boundary);
 
  private:
   using Places = std::vector<std::int32_t>;

@@ -223,7 +223,7 @@ void MachineRows::apply_gradients(Step& step, const Due& due) {
   if (layout.is_half()) round_record(layout, record, due.record, rounding_.of(step.number, row.id));
 }
 
-void MachineRows::settle(MachineBlock block, std::int64_t boundary) {
+void MachineRows::apply(MachineBlock block, std::int64_t boundary) {
   if (block == MachineBlock::kWhole) return;  // each row is where it belongs
   Step* const step = steps_.find(boundary - 1);
   if (step == nullptr) return;

@@ -52,7 +52,7 @@ class MachineRows final : public StepRows {
   void pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const;
   void land(MachineBlock block, std::int64_t boundary, int from, const float* floats);
   // After kUrgent or kRest of a boundary has landed from all machines: applies the gradients that have come.
-  void settle(MachineBlock block, std::int64_t boundary);
+  void apply(MachineBlock block, std::int64_t boundary);
 
   std::int64_t steps_run() const { return steps_run_; }
 

@@ -187,7 +187,7 @@ def _settings(given):
     from ..inference.tables import is_unsaved_run, read_config
 
     folder = Path(given["model_path"])
-    without = folder.is_dir() and not (folder / "config.json").exists() and not is_unsaved_run(folder)
+    without = any(folder.glob("*.npy")) and not (folder / "config.json").exists() and not is_unsaved_run(folder)
     config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
     settings["reciprocal"] = config.get("reciprocal", False)

@@ -196,7 +196,8 @@ def _write(splits: Mapping[str, Triples], roles: Mapping[str, _Role], folder: Pa
     place = folder / "data" / f"{dataset}-{checksum.hexdigest()[:12]}"  # the same triples are the same files
     flags = {"dataset": dataset, "data_path": str(place), "format": "udd_hrt", "data_files": list(content)}
     if check is not None:
-        check(flags, KnowledgeGraph(dataset, len(names["entity"]), len(names["relation"]), **splits))
+        check(flags, KnowledgeGraph(dataset, len(names["entity"]), len(names["relation"]), splits["train"],
+                                    splits.get("valid"), splits.get("test")))
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -61,7 +61,6 @@ class Run:
     names: Dict[str, Optional[Names]]
 
     @classmethod
-    @shortages_as_input_errors()
     def load(
         cls,
         folder: PathLike,
@@ -87,33 +86,34 @@ class Run:
             InputError: in one sentence, whatever is missing or damaged. A file of names that has changed since the
                 training, or has another number of them, is refused when a name is first needed.
         """
-        folder = path("the folder of the run", folder).absolute()
-        device = integer("device", device, -1)
-        given_maps = {role: None if given is None else path(f"{role}_map", given).absolute()
-                      for role, given in (("entity", entity_map), ("relation", relation_map))}
-        config = read_config(folder)
-        if data_path is not None:
-            config["data_path"] = str(path("data_path", data_path).absolute())
-        model = read_model(
-            folder,
-            config["dataset"],
-            config["model_name"],
-            config["hidden_dim"],
-            config["gamma"],
-            switch("check_values", check_values),
-            config,
-            score_rule,
-        )
-        maps: Dict[str, Optional[Path]] = {}
-        names: Dict[str, Optional[Names]] = {}
-        for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):
-            given = given_maps[role]
-            found = maps[role] = given or find_map(folder, config, role)
-            if given:
-                names[role] = names_of_file(folder, role, given, size)
-            else:
-                names[role] = names_of_run(folder, config, role, found, size) if found else None
-        return cls(folder, config, on_device(model, device), maps["entity"], maps["relation"], names)
+        with shortages_as_input_errors():
+            folder = path("the folder of the run", folder).absolute()
+            device = integer("device", device, -1)
+            given_maps = {role: None if given is None else path(f"{role}_map", given).absolute()
+                          for role, given in (("entity", entity_map), ("relation", relation_map))}
+            config = read_config(folder)
+            if data_path is not None:
+                config["data_path"] = str(path("data_path", data_path).absolute())
+            model = read_model(
+                folder,
+                config["dataset"],
+                config["model_name"],
+                config["hidden_dim"],
+                config["gamma"],
+                switch("check_values", check_values),
+                config,
+                score_rule,
+            )
+            maps: Dict[str, Optional[Path]] = {}
+            names: Dict[str, Optional[Names]] = {}
+            for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):
+                given = given_maps[role]
+                found = maps[role] = given or find_map(folder, config, role)
+                if given:
+                    names[role] = names_of_file(folder, role, given, size)
+                else:
+                    names[role] = names_of_run(folder, config, role, found, size) if found else None
+            return cls(folder, config, on_device(model, device), maps["entity"], maps["relation"], names)
 
     @property
     def entity_names(self) -> Names:
@@ -459,8 +459,10 @@ class Run:
         """Warn, once, if all ids, read as names, are those of rows as well, and of other ones: a table of names that
         are numbers has integers as soon as a program has read it."""
         names, warned = self.names[role], self.__dict__.setdefault("_warned", set())
+        if names is None or role in warned:
+            return
         try:
-            as_names = [] if names is None or role in warned else [names.id_of(str(each)) for each in ids]
+            as_names = [names.id_of(str(each)) for each in ids]
         except InputError:  # of one that is no name
             return
         for own, other in zip(ids, as_names):

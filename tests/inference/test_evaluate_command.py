@@ -127,6 +127,12 @@ def test_a_run_without_tables_is_not_taken_for_one_on_FB15k(tmp_path, capsys, fi
     assert re.search(says, error)
 
 
+def test_a_folder_without_tables_is_not_taken_for_a_run_on_FB15k(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--model_path", str(tmp_path), "--data_path", str(tmp_path)])
+    assert stopped.value.code == 2 and f"{tmp_path} has no config.json" in capsys.readouterr().err
+
+
 def test_tables_without_a_config_are_not_taken_for_none(tmp_path, capsys):
     for name in ("config.yaml", "result.json", "toy_DistMult_entity.npy"):
         (tmp_path / name).write_text("{}")

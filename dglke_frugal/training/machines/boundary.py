@@ -13,7 +13,7 @@ import numpy as np
 from .transport import BESIDE, BETWEEN, LANES, MachineError, Traffic, Transport
 
 URGENT, LATE, REST, AHEAD, WHOLE = "urgent", "late", "rest", "ahead", "whole"
-SETTLED = (URGENT, REST, WHOLE)  # blocks after which tables have work to do, when all have come
+APPLIED = (URGENT, REST, WHOLE)  # blocks after which tables have work to do, when all have come
 LANE_OF = {URGENT: BETWEEN, LATE: BETWEEN, REST: BESIDE, AHEAD: BESIDE, WHOLE: BESIDE}
 HEADER = 4  # floats' places in front of a block: its name, its boundary, its size, the sender's signal
 _NUMBER = {name: number for number, name in enumerate(LANE_OF, start=1)}
@@ -120,12 +120,12 @@ class Boundaries:
             signals.append(signal)
             at = HEADER
             for table, size in zip(self._tables, sizes):
-                if size or name in SETTLED:
+                if size or name in APPLIED:
                     table.land(name, boundary, sender, machine, block[at : at + size])
                 at += size
-        if name in SETTLED:
+        if name in APPLIED:
             for table in self._tables:
-                table.settle(name, boundary)
+                table.apply(name, boundary)
         if name == URGENT:
             self._heard = max(signals)
 

@@ -96,7 +96,7 @@ class Machines(Group):
             self.transport = GlooTransport(lanes, self.machine, self.machines)
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:
-            self._watch.explain(LOST_SECONDS)
+            self._watch.explain()
             interface = os.environ.get("GLOO_SOCKET_IFNAME")
             over = f"over the interface {interface} (GLOO_SOCKET_IFNAME)" if interface else (
                 "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
@@ -173,7 +173,7 @@ class Machines(Group):
         """After a MachineError: end this process with the sentence of the machine that failed. Returns only if none is
         found."""
         if self._watch is not None:
-            self._watch.explain(self.timeout)
+            self._watch.explain()
 
     def close(self) -> None:
         """After the last barrier of all machines, or one has failed."""
@@ -202,7 +202,7 @@ class _Watch:
     def __init__(self, group: Machines):
         self._group = group
         self._stop, self._wake, self._published = threading.Event(), threading.Event(), threading.Event()
-        self._closed_connection = False  # so that a machine is lost soon
+        self._patience = group.timeout
         self._sentence: Optional[str] = None  # why this machine ends, and then why all do
         self._began = now = time.monotonic()
         self._heard: Dict[int, float] = {}  # when, of the machines that have come
@@ -247,17 +247,18 @@ class _Watch:
     def _look(self) -> None:
         group = self._group
         while not self._stop.wait(BEAT_SECONDS / 2):
-            patience = LOST_SECONDS if self._closed_connection else group.timeout
-            now = time.monotonic()
-            silent = [machine for machine, heard in list(self._heard.items())
-                      if machine != group.machine and now - heard > patience]
+            patience, now = self._patience, time.monotonic()
+            others = {machine: heard for machine, heard in list(self._heard.items()) if machine != group.machine}
+            longest = min(others, key=others.__getitem__, default=0)  # silent, of the others
+            silent = bool(others) and now - others[longest] > patience
             missing = set(range(group.machines)) - self.heard_of()
             if missing and now - self._began > CONNECT_SECONDS:
                 self.fail(f"{group.name(min(missing))} has not come within {CONNECT_SECONDS:g} seconds; start it with "
                           "the same command")
                 self._end(self._sentence)
-            elif silent and now - self._said <= patience:
-                self.fail(f"{group.name(silent[0])} has ended, hangs, or cannot be reached: it has not been heard of "
+            # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first.
+            elif silent and (now - self._said <= patience or self._said - others[longest] > LOST_SECONDS / 2):
+                self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
                           f"for {patience:g} seconds")
                 self._end(self._sentence)
             elif now - self._said > patience:
@@ -274,10 +275,11 @@ class _Watch:
         self._wake.set()
         self._published.wait(LOST_SECONDS)
 
-    def explain(self, seconds: float) -> None:
-        """Wait so long, and as long as it takes to miss a machine, for this process to be ended with the sentence."""
-        self._closed_connection = True
-        self._stop.wait(seconds + 2 * LOST_SECONDS)
+    def explain(self) -> None:
+        """A connection is closed. Wait for this process to be ended with the sentence: that of a machine which said
+        why, or that on the machine which is not heard of any more."""
+        self._patience = LOST_SECONDS
+        self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
 
     def _end(self, sentence: str) -> None:
         """End the process at once: its main thread may wait for a machine that is not there."""

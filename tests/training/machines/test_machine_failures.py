@@ -49,7 +49,7 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
-    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 5)
+    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 10)
     machines.interpreter = sys.executable
     processes = machines.start_all(3, arguments, first=KILLED_WHEN_HEARD_OF.format(victim=victim))
     codes, outputs = machines.end_all(processes)
