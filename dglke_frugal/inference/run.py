@@ -32,7 +32,7 @@ from .tables import PathLike, read_config, read_model
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_MOST_LOOKED_UP, _LOOKED_UP = 100_000, 100  # rows of which names are read for a warning, and ids that are looked up
+_MOST_LOOKED_UP, _LOOKED_UP = 100_000, 100  # for a warning: names of so many rows are read, so many ids looked up
 Item = Union[int, str]
 Items = Union[Item, Sequence[Item], np.ndarray]
 

@@ -1,4 +1,4 @@
-// The engine's contract for cache policies (engine/cache_policy.h), held against those that evict.
+// The engine's contract for cache policies (engine/cache_policy.h), held against the policies that evict.
 #include <gtest/gtest.h>
 
 #include <algorithm>

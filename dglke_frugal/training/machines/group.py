@@ -62,7 +62,7 @@ class Machines(Group):
         if torchrun_number("LOCAL_WORLD_SIZE", 1) != 1:
             raise InputError("each machine is one worker, with all its cores; start torchrun with --nproc_per_node 1")
         self.timeout, self.host = timeout, socket.gethostname()
-        self.hosts = [""] * self.machines  # of those that have been heard of
+        self.hosts = [""] * self.machines  # by machine, empty until a machine is heard of
         self.advice: Callable[[], str] = lambda: ""
         self.address = os.environ.get("MASTER_ADDR", ""), torchrun_number("MASTER_PORT")
         self._control, self._watch = None, None
