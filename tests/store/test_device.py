@@ -242,3 +242,14 @@ def test_work_after_a_side_stream_waits_for_it_and_for_no_later_one(device):
         device.submit(repeated)
         device.synchronize()
         assert (result == 2.0 + 20 * run).all()
+
+
+def test_a_gpu_registers_the_memory_of_each_table_once(monkeypatch):
+    registered = []
+    monkeypatch.setattr(_native, "HostRegistration", registered.append)
+    device = CudaDevice.__new__(CudaDevice)  # without a GPU
+    device._maps_host_memory, device._registrations, device._registered = True, [], set()
+    tables = [_native.HostTable(3, 5), _native.HostTable(3, 5)]
+    for table in (*tables, *tables):
+        device.register(table)
+    assert [each.ctypes.data for each in registered] == [table.records.ctypes.data for table in tables]

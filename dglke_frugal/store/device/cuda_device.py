@@ -175,9 +175,10 @@ class CudaDevice(Device):
     def register(self, table):
         if not self._maps_host_memory:
             raise _native.DeviceError("the device does not address host memory as the host does")
-        if table.address not in self._registered:
+        address = table.records.ctypes.data
+        if address not in self._registered:
             self._registrations.append(_native.HostRegistration(table.records))
-            self._registered.add(table.address)
+            self._registered.add(address)
 
     def store(self, counter, value):
         self.storing(counter, value)(1, self.stream)
