@@ -62,10 +62,10 @@ PUBLISHED = {  # by others, on their machines; numbers that nobody has run here
         {"NVIDIA embedding cache": 432e6, "TorchRec": 186e6}}
 
 
-def batches(count: int, size: int, scale: float, device: str = "cpu"):
+def batches(count: int, size: int, scale: float, device: str = "cpu", seed: int = 1):
     """(values (B, 26), dense (B, 13), label (B,)) as tensors on the CPU; for a GPU the latter in pinned memory."""
     found = [(torch.from_numpy(values), dense, label)
-             for values, dense, label in example.made_up(count * size, size, seed=1, scale=scale)]
+             for values, dense, label in example.made_up(count * size, size, seed, scale)]
     return found if device == "cpu" else [(ids, dense.pin_memory(), label.pin_memory()) for ids, dense, label in found]
 
 
@@ -334,10 +334,15 @@ def dense_step_on(device: str) -> DenseStep:
 def note(result: dict, name: str, size: int, phases: Phases) -> None:
     """Write down, and print, the seconds of a step and where its host spends them."""
     seconds = phases.medians()
-    step = result[f"{name}_seconds_{size}"] = seconds.pop("step")
+    print(f"{name} {size}: {said(seconds)}", flush=True)
+    result[f"{name}_seconds_{size}"] = seconds.pop("step")
     result.update({f"{name}_host_{what}_seconds_{size}": value for what, value in seconds.items()})
-    parts = ", ".join(f"{what} {1e3 * value:.2f}" for what, value in seconds.items())
-    print(f"{name} {size}: {1e3 * step:.2f} ms; of the host {parts}", flush=True)
+
+
+def said(medians: dict) -> str:
+    """Of Phases, for people."""
+    parts = ", ".join(f"{what} {1e3 * value:.2f}" for what, value in medians.items() if what != "step")
+    return f"{1e3 * medians['step']:.2f} ms; of the host {parts}"
 
 
 def rows_of(scale: float) -> int:
@@ -403,24 +408,31 @@ def on_gpu(scale: float, sizes, steps: int, warm: int, device: str = "cuda") -> 
     return result
 
 
-def worker(scale: float, size: int, steps: int, warm: int, flush: str, device: str) -> float:
-    """In each of several processes: seconds of a step of the model with one table for all."""
+def worker(scale: float, sizes, steps: int, warm: int, flushes, device: str) -> dict:
+    """In each of several processes: seconds of a step of the model with one table for all, by flush and size."""
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("gloo" if device == "cpu" else "nccl")
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    cache = CacheConfig(cache_ratio=CACHED, hot_ids=hottest(scale, CACHED), flush=flush)
-    embedding = Embedding.distributed(rows_of(scale), DIM, optim.SGD(RATE), max_rows=size * 26, cache=cache,
-                                      device=device, init=Uniform(-0.01, 0.01))
-    model = model_on(device)
-    step = DenseStep(lambda rows, dense, label: example.loss_of(model(rows, dense), label) / ranks,
-                     torch.optim.SGD(model.parameters(), RATE), group=dist.group.WORLD)
-    data = batches((steps + warm) * ranks, size, scale, device)[rank::ranks]
-    phases = Phases()
-    phases.run(embedding, step, data, device, warm)
-    embedding.close()
+    hot, found = hottest(scale, CACHED), {}
+    for size in sizes:
+        data = batches(steps + warm, size, scale, device, seed=1 + rank)
+        for flush in flushes:
+            embedding = Embedding.distributed(rows_of(scale), DIM, optim.SGD(RATE), max_rows=size * 26, device=device,
+                                              cache=CacheConfig(cache_ratio=CACHED, hot_ids=hot, flush=flush),
+                                              init=Uniform(-0.01, 0.01))
+            model = model_on(device)
+            step = DenseStep(lambda rows, dense, label, model=model: example.loss_of(model(rows, dense), label) / ranks,
+                             torch.optim.SGD(model.parameters(), RATE), group=dist.group.WORLD)
+            phases = Phases()
+            phases.run(embedding, step, data, device, warm)
+            embedding.close()
+            medians = phases.medians()
+            found[f"{flush}_seconds_{size}"] = medians["step"]
+            if rank == 0:
+                print(f"{ranks} workers, {flush}, {size}: " + said(medians), flush=True)
     dist.destroy_process_group()
-    return phases.medians()["step"]
+    return found
 
 
 def workers(scale: float, sizes, steps: int, warm: int, device: str, one: dict) -> dict:
@@ -429,24 +441,20 @@ def workers(scale: float, sizes, steps: int, warm: int, device: str, one: dict) 
     counts = [2] if device == "cpu" else [count for count in (2, 4, 8) if count <= torch.cuda.device_count()]
     flushes = ("p2f", "sync") if device == "cpu" else ("direct", "p2f", "sync")
     for count in counts:
-        for size in sizes:
-            for flush in flushes:
-                with tempfile.TemporaryDirectory() as folder:
-                    file = Path(folder) / "seconds"
-                    subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
-                                    str(count), "-m", "benchmarks.embedding", "--json", str(file), "--worker", flush,
-                                    "--scale", str(scale), "--sizes", str(size), "--steps", str(steps), "--warm",
-                                    str(warm)], cwd=Path(__file__).resolve().parent.parent, check=True)
-                    seconds = float(file.read_text())
-                result[f"workers_{count}_{flush}_seconds_{size}"] = seconds
-                print(f"{count} workers, {flush}, {size}: {1e3 * seconds:.2f} ms", flush=True)
-            if size in one:
-                for flush in flushes:
-                    ratio = count * one[size] / result[f"workers_{count}_{flush}_seconds_{size}"]
-                    result[f"dlrm_gpus_over_one_{count}_{size}_{flush}"] = ratio
-        if one:
-            result[f"dlrm_gpus_over_one_{count}"] = min(result[f"dlrm_gpus_over_one_{count}_{size}_{flushes[0]}"]
-                                                        for size in sizes if size in one)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "seconds"
+            subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
+                            str(count), "-m", "benchmarks.embedding", "--json", str(file), "--worker", *flushes,
+                            "--scale", str(scale), "--sizes", *map(str, sizes), "--steps", str(steps), "--warm",
+                            str(warm)], cwd=Path(__file__).resolve().parent.parent, check=True)
+            result.update({f"workers_{count}_{name}": value for name, value in json.loads(file.read_text()).items()})
+        over_one = {(size, flush): count * one[size] / result[f"workers_{count}_{flush}_seconds_{size}"]
+                    for size in sizes if size in one for flush in flushes}
+        result.update({f"dlrm_gpus_over_one_{count}_{size}_{flush}": ratio
+                       for (size, flush), ratio in over_one.items()})
+        if over_one:
+            result[f"dlrm_gpus_over_one_{count}"] = min(ratio for (_, flush), ratio in over_one.items()
+                                                        if flush == flushes[0])
     return result
 
 
@@ -490,14 +498,14 @@ def main() -> None:
     parser.add_argument("--key_samples", type=int, default=400_000)
     parser.add_argument("--part", nargs="+", choices=["fill", "lookup", "dlrm", "workers", "keys"],
                         default=["fill", "lookup", "dlrm", "workers", "keys"], help="what to measure; all if not given")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     shared = args.scale, args.sizes, args.steps, args.warm
     if args.worker:
-        seconds = worker(args.scale, args.sizes[0], args.steps, args.warm, args.worker, device)
+        found = worker(*shared, args.worker, device)
         if os.environ["RANK"] == "0":
-            args.json.write_text(str(seconds))
+            args.json.write_text(json.dumps(found))
         return
     result = {**result_file.read(args.json), "threads": _native.num_threads(), "torch_threads": torch.get_num_threads()}
     if "fill" in args.part:
