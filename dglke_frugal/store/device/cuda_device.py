@@ -194,7 +194,9 @@ class CudaDevice(Device):
         _native.enqueue_copy(to, source, count, self.stream)
 
     def fetch(self, pieces):
-        if self._maps_host_memory:
+        if len(pieces) == 1:  # by the copy engine, since a kernel takes multiprocessors from the running step
+            self.copy(*pieces[0])
+        elif self._maps_host_memory:
             _native.fetch_pieces(pieces, self.stream)
         else:
             super().fetch(pieces)
