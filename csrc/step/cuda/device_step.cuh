@@ -110,10 +110,13 @@ struct Step {
     for (int m = 0; m < kMostRanks - 1; ++m)
       if (m < mirrors.count) *reinterpret_cast<float4*>(mirrors.at[m] + (at - mirrors.own)) = value;
   }
+  // Where a mean square goes that this rank has at `at`: for mirror -1 there, else to another rank's memory.
+  FRUGAL_DEVICE float* square_place(int mirror, float* at) const {
+    return mirror < 0 ? at : square_mirrors.at[mirror] + (at - square_mirrors.own);
+  }
   // Stores a mean square, for all ranks that read it in their own memory.
   FRUGAL_DEVICE void give_square(float* at, float value) const {
-    *at = value;
-    for (int m = 0; m < square_mirrors.count; ++m) square_mirrors.at[m][at - square_mirrors.own] = value;
+    for (int m = -1; m < square_mirrors.count; ++m) *square_place(m, at) = value;
   }
   // Where column p of a row lies in one that is cut into padded parts.
   FRUGAL_DEVICE std::int64_t place(std::int64_t p) const { return p < part ? p : p - part + part_stride; }

@@ -48,12 +48,33 @@ __device__ inline void add_losses(const Step& s) {
   add_to_sums<kThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
 }
 
-// Stores the mean square of a row in shared memory; by a warp.
-__device__ inline void store_mean_square(const Step& s, const float* row, std::int64_t dim, int power, float* to) {
+// The mean square of a row in shared memory, to the first lane; by a warp.
+__device__ inline float mean_square(const float* row, std::int64_t dim, int power) {
   const float* const gradient[1] = {row};
   float mean[1];
   warp_mean_squares<DeviceWarp, 1>(gradient, dim, power, mean);
-  if (DeviceWarp::lane() == 0) s.give_square(to, mean[0]);
+  return mean[0];
+}
+
+// Stores the mean squares of rows that follow each other, by a block: each warp's first lane has one. Those of four rows
+// cross a link together, which carries so many words apart no faster than so many lines. to: of the first row; rows: of
+// those from there on that there are.
+template <int kWarps>
+__device__ inline void give_squares(const Step& s, float* to, std::int64_t rows, float of_warp) {
+  constexpr int kFour = 4;
+  __shared__ float4 words[(kWarps + kFour - 1) / kFour];
+  float* const squares = reinterpret_cast<float*>(words);
+  if (DeviceWarp::lane() == 0) squares[threadIdx.x / kWarp] = of_warp;
+  __syncthreads();
+  const bool together = kWarps == kFour && rows >= kFour && reinterpret_cast<std::uintptr_t>(to) % sizeof(float4) == 0;
+  const int each = together ? kFour : 1, steps = kWarps / each, thread = static_cast<int>(threadIdx.x);
+  const int first = thread % steps * each, mirror = thread / steps - 1;
+  if (mirror >= s.square_mirrors.count || first >= rows) return;
+  float* const at = s.square_place(mirror, to + first);
+  if (together)
+    *reinterpret_cast<float4*>(at) = words[0];
+  else
+    *at = squares[first];
 }
 
 constexpr int kFewAhead = 4, kManyAhead = 16;  // occurrences that are loaded before they are added
@@ -77,16 +98,13 @@ __device__ inline void add_occurrences(const float* column, std::int64_t stride,
   }
 }
 
-// By a team, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
-// regularization.
+// By a team, four columns of a distinct entity per thread: its `count` occurrences among the positives added up, in
+// order, and regularization. Returns the mean square to the team's first thread.
 template <int kTeam>
-__device__ inline void sum_positives(const Step& s, std::int64_t row, float* total) {
+__device__ inline float sum_positives(const Step& s, std::int64_t row, std::int32_t begin, int count, float* total) {
   __shared__ std::int32_t looked_up[block_of_team(kTeam)];  // places of occurrences, by team
   const int thread = static_cast<int>(threadIdx.x) % kTeam;
   std::int32_t* const places = looked_up + (threadIdx.x - thread);
-  const std::int32_t begin = s.batch.positive_offset[row];
-  const int count = s.batch.positive_offset[row + 1] - begin;
-  if (count == 0) return;  // no positive, or a row that only pads
   const std::int64_t dim = s.model.entity_dim;
   const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   float* out = s.out.positive.data + row * s.out.positive.stride;
@@ -125,7 +143,7 @@ __device__ inline void sum_positives(const Step& s, std::int64_t row, float* tot
       if (column + j < dim) out[column + j] = values[j];
   }
   sync_team<kTeam>();
-  if (thread < kWarp) store_mean_square(s, total, dim, s.entity_power, s.out.positive_square + row);
+  return thread < kWarp ? mean_square(total, dim, s.entity_power) : 0.0f;
 }
 
 inline std::int64_t gradient_rows(const Step& s) {
@@ -151,27 +169,39 @@ inline std::int64_t sum_floats(const Step& s, int team) { return block_of_team(t
 template <int kTeam>
 __global__ void __launch_bounds__(block_of_team(kTeam)) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  constexpr int kThreads = block_of_team(kTeam);
+  constexpr int kThreads = block_of_team(kTeam), kWarps = kThreads / kWarp, kTeams = kThreads / kTeam;
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
   if (block < 0) return add_losses<kThreads>(s);
+  const bool mirrored = s.square_mirrors.count > 0;
   if (block < entity_blocks(s, kTeam)) {
-    const std::int64_t team = threadIdx.x / kTeam, entity = block * (kThreads / kTeam) + team;
-    if (entity < s.batch.most_entities) sum_positives<kTeam>(s, entity, shared + team * sum_stride(s));
+    const std::int64_t team = threadIdx.x / kTeam, entity = block * kTeams + team, left = s.batch.most_entities - entity;
+    const std::int32_t begin = left > 0 ? s.batch.positive_offset[entity] : 0;
+    const int count = left > 0 ? s.batch.positive_offset[entity + 1] - begin : 0;  // 0: no positive, or padding
+    float square = 0.0f;
+    if (count > 0) square = sum_positives<kTeam>(s, entity, begin, count, shared + team * sum_stride(s));
+    float* const to = s.out.positive_square + entity;
+    if (kTeam == kWarp && mirrored) return give_squares<kWarps>(s, to - team, left + team, square);
+    if (count > 0 && threadIdx.x % kTeam == 0) s.give_square(to, square);
     return;
   }
   block -= entity_blocks(s, kTeam);
-  const std::int64_t negatives = s.chunks * s.batch.negatives_per_chunk;
-  std::int64_t row = block * (kThreads / kWarp) + threadIdx.x / kWarp;
-  if (row >= negatives + s.batch.positives) return;
-  const bool is_negative = row < negatives;
-  if (!is_negative) row -= negatives;
-  const DeviceRows& rows = is_negative ? s.out.negative : s.out.relation;
-  const std::int64_t dim = is_negative ? s.model.entity_dim : s.model.relation_dim;
-  float* copy = shared + threadIdx.x / kWarp * sum_stride(s);
-  start_copy<kWarp>(copy, rows.data + row * rows.stride, dim);
-  finish_copies(DeviceWarp::kAll);
-  store_mean_square(s, copy, dim, is_negative ? s.entity_power : s.relation_power,
-                    (is_negative ? s.out.negative_square : s.out.relation_square) + row);
+  const std::int64_t negatives = s.chunks * s.batch.negatives_per_chunk, warp = threadIdx.x / kWarp;
+  const std::int64_t number = block * kWarps + warp, left = negatives + s.batch.positives - number;
+  const bool is_negative = number < negatives;
+  const std::int64_t row = is_negative ? number : number - negatives;
+  float square = 0.0f;
+  if (left > 0) {
+    const DeviceRows& rows = is_negative ? s.out.negative : s.out.relation;
+    const std::int64_t dim = is_negative ? s.model.entity_dim : s.model.relation_dim;
+    float* const copy = shared + warp * sum_stride(s);
+    start_copy<kWarp>(copy, rows.data + row * rows.stride, dim);
+    finish_copies(DeviceWarp::kAll);
+    square = mean_square(copy, dim, is_negative ? s.entity_power : s.relation_power);
+  }
+  if (mirrored)  // the places of relations follow those of negatives
+    return give_squares<kWarps>(s, s.out.negative_square + number - warp, left + warp, square);
+  if (left > 0 && DeviceWarp::lane() == 0)
+    (is_negative ? s.out.negative_square : s.out.relation_square)[row] = square;
 }
 
 }  // namespace frugal::cuda
