@@ -195,12 +195,14 @@ __device__ void compute_query_loss(const Step& s, std::int64_t edge, const Value
   row.own = s.own > 0 ? edge % s.batch.chunk_size : -1;
   row.negative_square = square;
   row.terms = square + stride;
+  // Before the rows, whose way to shared memory later loads would wait for.
+  const float positive = raw.value(s.positive_score + edge);
+  row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   raw.load(s.comparison + edge * stride, stride, row.values);
   if (kSquared) raw.load(s.negative_square + chunk * stride, stride, square);
-  row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.gamma = s.model.gamma;
   QueryState state = {};
-  row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), &state.saved);
+  row.positive_score = Program::finish(s.model, positive, &state.saved);
   row.scale = importance * (loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
   finish_copies();
   const QueryLoss negatives = score_row<Scores>(loss, row);
