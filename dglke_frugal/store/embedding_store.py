@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 import zlib
 from itertools import chain
 from typing import Callable, Iterable, Optional, Tuple, Union
@@ -266,8 +267,12 @@ def rows_header(shape: Tuple[int, ...], dtype: str) -> bytes:
 
 def to_float16(values: np.ndarray) -> np.ndarray:
     """The nearest float16; finite numbers beyond the largest become that one, as where rows are kept in half
-    precision."""
+    precision, with a warning."""
     largest = np.float32(np.finfo(np.float16).max)
+    beyond = int((np.isfinite(values) & (np.abs(values) > largest)).sum())
+    if beyond:
+        warnings.warn(f"{beyond} numbers of a table are larger than float16 can be and are saved as {largest:,.0f}; "
+                      "use --save_dtype fp32 to keep them", stacklevel=2)
     return np.where(np.isfinite(values), np.clip(values, -largest, largest), values).astype("<f2")
 
 
