@@ -127,7 +127,7 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
     ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
     ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
-    ([("--partition", "metis")] * 2, {}, "hash or range"),
+    ([("--partition", "relation")] * 2, {}, "hash, range or metis"),
     ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
     ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),

@@ -26,6 +26,26 @@ def test_each_row_has_one_owner_and_a_place_there(rows, workers, hashed):
         assert (np.diff(owner) >= 0).all()
 
 
+def test_rows_in_a_given_order_are_shared_out_in_it():
+    order = np.random.default_rng(2).permutation(1000)
+    owners = _native.RowOwners(order, 7)
+    assert (owners.rows, owners.workers) == (1000, 7)
+    found = [owners.ids(worker, np.arange(owners.count(worker))) for worker in range(7)]
+    np.testing.assert_array_equal(np.concatenate(found), order)
+    for worker, ids in enumerate(found):
+        assert (owners.owner(ids) == worker).all() and len(ids) in (142, 143)
+        np.testing.assert_array_equal(owners.local(ids), np.arange(len(ids)))
+
+
+@pytest.mark.parametrize("order, workers, sentence", [
+    ([0, 2, 2], 2, "each row once"), ([0, 1, 3], 2, "each row once"), ([0, -1, 1], 2, "each row once"),
+    ([1, 0], 3, "at least one row"),
+])
+def test_a_wrong_order_is_refused(order, workers, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        _native.RowOwners(np.array(order), workers)
+
+
 def test_by_hash_neighbouring_ids_are_spread():
     owners = _native.RowOwners(100_000, 4, True)
     owner = owners.owner(np.arange(100_000)).reshape(-1, 100)
