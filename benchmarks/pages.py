@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 import textwrap
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -317,6 +318,20 @@ def seeds(results: Results) -> str:
     return table(["FB15k, TransE_l2, DGL-KE's recipe", "dglke_frugal", "DGL-KE"], rows)
 
 
+def local_negatives(results: Results) -> str:
+    """MRR of several machines by where negatives come from, and of one process."""
+    rows = []
+    for data, model in (("FB15k", "TransE_l2"), ("wn18rr", "ComplEx")):
+        found = results("local_negatives-cpu", "MRR", data) or {}
+        for machines in ("2", "4"):
+            names = ["1", *(f"{machines} {kind}" for kind in ("global", "local", "metis"))]
+            rows.append([f"{data}, {model}", machines, *(
+                f"{mrr(statistics.mean(found[name]))} +- {mrr(statistics.stdev(found[name]))}" +
+                " (noise)" * bool(results("local_negatives-cpu", "within_noise", data, name))
+                if found else NOTHING for name in names)])
+    return table(["MRR, three seeds", "machines", "one process", "global negatives", "local", "local, by METIS"], rows)
+
+
 def half_rows(results: Results) -> str:
     """MRR with rows in fp16 and in float32."""
     rows = []
@@ -377,7 +392,7 @@ def _one_core(results: Results, file: str) -> str:
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
-        large_graph, softmax, embedding, evaluation, seeds, half_rows, search, pykeen, pykeen_sentence)
+        large_graph, softmax, embedding, evaluation, seeds, local_negatives, half_rows, search, pykeen, pykeen_sentence)
 }
 
 

@@ -1,10 +1,10 @@
 // Which of several workers owns a row of a table, and where the row lies among the worker's own rows.
 //
-// All rows stand in one order, which does not depend on the number of workers, and each worker owns a range of it: as
-// many rows as the others, or one more. The order is that of ids, or a permutation that spreads neighbouring ids over
-// all workers: id * multiplier modulo the number of rows, with a multiplier near rows / golden ratio (Fibonacci
-// hashing; Knuth, section 6.4). Both directions are computed, so that no worker keeps a map of the whole table. An order
-// that is given, such as one by METIS, is kept as a map of each direction.
+// All rows stand in one order, and each worker owns a range of it: as many rows as the others, or one more. The order
+// is that of ids, or a permutation that spreads neighbouring ids over all workers: id * multiplier modulo the number of
+// rows, with a multiplier near rows / golden ratio (Fibonacci hashing; Knuth, section 6.4). Neither depends on the
+// number of workers, and both directions are computed, so that no worker keeps a map of the whole table. An order that
+// is given, such as METIS's, is kept as a map for each direction.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,8 @@ class MachineRun(TrainingRun):
     def _make_tables(self) -> MachineTables:
         config = self.config.limited_to(len(self.graph.train))
         others = [None if machine == self.rank else self._sampler_of(machine) for machine in range(self.group.machines)]
-        return machine_tables(config, self.graph, self._partition.owners, self.group.transport, others, TableFiles(self.group))
+        return machine_tables(config, self.graph, self._partition.owners, self.group.transport, others,
+                              TableFiles(self.group))
 
     def _sampler_of(self, machine: int):
         self.rank, own = machine, self.rank
