@@ -27,8 +27,9 @@ RECIPES: Dict[str, List] = {
 }
 PENALTIES = {"FB15k": 1e-9, "wn18rr": 1e-6}
 KINDS = {name: ["--partition", partition, "--negatives", negatives] for name, partition, negatives in (
-    ("global", "hash", "global"), ("local", "hash", "local"), ("metis", "metis", "local"))}
-WORKERS = {1: ["-"], 2: list(KINDS), 4: list(KINDS)}
+    ("global", "hash", "global"), ("local", "hash", "local"), ("metis global", "metis", "global"),
+    ("metis local", "metis", "local"))}
+WORKERS = {1: ["-"], 2: ["global", "local"], 4: list(KINDS)}
 
 
 def mrr(data: str, workers: int, kind: str, seed: int, data_path: Path) -> float:

@@ -319,17 +319,21 @@ def seeds(results: Results) -> str:
 
 
 def local_negatives(results: Results) -> str:
-    """MRR of several machines by where negatives come from, and of one process."""
+    """MRR of several machines by who owns entities and where negatives come from, and of one process."""
+    models, names = {"FB15k": "TransE_l2", "wn18rr": "ComplEx"}, {
+        "1": "one process", "2 global": "2 machines", "2 local": "2, local negatives", "4 global": "4 machines",
+        "4 local": "4, local negatives", "4 metis global": "4, by METIS", "4 metis local": "4, by METIS, local negatives"}
     rows = []
-    for data, model in (("FB15k", "TransE_l2"), ("wn18rr", "ComplEx")):
-        found = results("local_negatives-cpu", "MRR", data) or {}
-        for machines in ("2", "4"):
-            names = ["1", *(f"{machines} {kind}" for kind in ("global", "local", "metis"))]
-            rows.append([f"{data}, {model}", machines, *(
-                f"{mrr(statistics.mean(found[name]))} +- {mrr(statistics.stdev(found[name]))}" +
-                " (noise)" * bool(results("local_negatives-cpu", "within_noise", data, name))
-                if found else NOTHING for name in names)])
-    return table(["MRR, three seeds", "machines", "one process", "global negatives", "local", "local, by METIS"], rows)
+    for name, what in names.items():
+        cells = []
+        for data in models:
+            found = results("local_negatives-cpu", "MRR", data, name)
+            cells.append(f"{mrr(statistics.mean(found))} +- {mrr(statistics.stdev(found))}" if found else NOTHING)
+            within = results("local_negatives-cpu", "within_noise", data, name)
+            cells.append(NOTHING if within is None else "yes" if within else "no")
+        rows.append([what, *cells])
+    return table(["MRR, three seeds", *(head for data, model in models.items()
+                                        for head in (f"{data}, {model}", "within noise"))], rows)
 
 
 def half_rows(results: Results) -> str:
@@ -392,7 +396,8 @@ def _one_core(results: Results, file: str) -> str:
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
-        large_graph, softmax, embedding, evaluation, seeds, local_negatives, half_rows, search, pykeen, pykeen_sentence)
+        large_graph, softmax, embedding, evaluation, seeds, local_negatives, half_rows, search, pykeen,
+        pykeen_sentence)
 }
 
 

@@ -1,13 +1,13 @@
 """Owners of entities by METIS, which keeps neighbouring entities together.
 
 The process that leads a run computes them once and keeps them in the run's folder, where the others read them and a
-later part of the run finds them: another release of METIS may find others.
+later part of the run finds them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Optional
 
@@ -16,24 +16,43 @@ import numpy as np
 from ... import _native
 from ...data import KnowledgeGraph
 from ...errors import InputError
+from ...extras import install_command
 from ...files import replace_file
+from ...store.device.shared_segment import SharedSegment
 
 OWNERS_FILE = "partition.npy"
+
+
+# Of a process of its own, since METIS holds Python's lock for as long as it computes, and other machines would miss this
+# one. Arguments: the shared memory, entities, ranks.
+_PART = """
+import sys
+sys.path[:] = {path!r}
+import numpy, pymetis
+numbers, entities = numpy.memmap(sys.argv[1], "int64", "r+"), int(sys.argv[2])
+neighbours, weights = numbers[entities + 1:].reshape(2, -1)
+graph = pymetis.CSRAdjacency(numbers[:entities + 1], neighbours)
+numbers[:entities] = pymetis.part_graph(int(sys.argv[3]), graph, eweights=weights).vertex_part
+"""
 
 
 def why_not() -> Optional[str]:
     """Why METIS cannot be used here, in a sentence; None where it can."""
     try:
-        _import_dgl()
-    except InputError as error:
-        return str(error)
+        import pymetis  # noqa: F401
+    except ImportError:
+        return (f"--partition metis needs pymetis, which is not installed: {install_command('metis')}; or choose "
+                "--partition hash")
     return None
 
 
 def keep_owners(folder: Path, graph: KnowledgeGraph, ranks: int) -> None:
-    """Compute the owners and write them to the run's folder, unless they are there. InputError as why_not."""
+    """Compute the owners and write them to the run's folder, unless they are there. InputError as why_not, and where a
+    rank would own none."""
     if (folder / OWNERS_FILE).exists():
         return
+    if graph.n_entities < ranks:
+        raise InputError(f"{graph.n_entities} entities cannot be divided over {ranks} ranks; use fewer")
     head, tail = (np.asarray(column, np.int64) for column in (graph.train.head, graph.train.tail))
     found = _by_metis(head, tail, graph.n_entities, ranks)
     degree = np.bincount(head, minlength=len(found)) + np.bincount(tail, minlength=len(found))
@@ -59,16 +78,25 @@ def read_owners(folder: Path, entities: int, ranks: int) -> _native.RowOwners:
 
 
 def _by_metis(head: np.ndarray, tail: np.ndarray, entities: int, ranks: int) -> np.ndarray:
-    """The part of each entity, (entities,) int64."""
-    dgl = _import_dgl()
-    import torch
-
-    # METIS corrupts memory where two edges join the same entities, and reads what was never written for loops.
-    first, last = np.minimum(head, tail), np.maximum(head, tail)
-    pairs = np.unique((first * entities + last)[first != last])
-    ends = (torch.from_numpy(each) for each in (pairs // entities, pairs % entities))
-    with contextlib.redirect_stdout(io.StringIO()):  # dgl says how long each of its steps took
-        return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=entities), ranks).numpy()
+    """The part of each entity, (entities,) int64. An edge weighs as much as there are triples between its ends."""
+    refusal = why_not()
+    if refusal:
+        raise InputError(refusal)
+    apart = head != tail  # METIS takes no loops, and each edge once in both directions
+    pairs, weights = np.unique(np.concatenate([(head * entities + tail)[apart], (tail * entities + head)[apart]]),
+                               return_counts=True)
+    if not len(pairs):
+        return np.zeros(entities, np.int64)
+    degree = np.bincount(pairs // entities, minlength=entities)
+    graph = np.concatenate([[0], np.cumsum(degree), pairs % entities, weights])
+    memory = SharedSegment(graph.nbytes)
+    memory.array.view(np.int64)[:] = graph
+    done = subprocess.run([sys.executable, "-c", _PART.format(path=sys.path), memory.path, str(entities), str(ranks)],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(f"METIS has failed with exit code {done.returncode}; choose --partition hash. It said last: "
+                         f"{(done.stderr.strip() or 'nothing').splitlines()[-1]}")
+    return memory.array.view(np.int64)[:entities].copy()
 
 
 def _balanced(owner: np.ndarray, degree: np.ndarray, ranks: int) -> np.ndarray:
@@ -85,16 +113,3 @@ def _balanced(owner: np.ndarray, degree: np.ndarray, ranks: int) -> np.ndarray:
 def _shares(entities: int, ranks: int) -> np.ndarray:
     """Entities of each rank, as _native.RowOwners counts them."""
     return np.diff(entities * np.arange(ranks + 1) // ranks)
-
-
-def _import_dgl():
-    try:
-        from ... import vanilla
-
-        vanilla.install()  # dgl does not start by itself on a current Python
-        import dgl
-    except (ImportError, InputError) as error:
-        raise InputError(
-            f"--partition metis cannot be used here: {error}; or choose --partition hash"
-        ) from error
-    return dgl

@@ -3,7 +3,7 @@ import json
 import re
 
 import pytest
-from training.parallel.conftest import NEEDS_DGL, assert_same, trained
+from training.parallel.conftest import NEEDS_METIS, assert_same, trained
 
 
 def metrics(output):
@@ -13,8 +13,8 @@ def metrics(output):
 @pytest.mark.parametrize("count, given", [
     (2, ["--partition", "hash", "--negatives", "local"]),
     (3, ["--partition", "range"]),
-    pytest.param(2, ["--partition", "metis", "--negatives", "local"], marks=NEEDS_DGL),
-    pytest.param(3, ["--partition", "metis", "--row_dtype", "fp16", "-adv"], marks=NEEDS_DGL),
+    pytest.param(2, ["--partition", "metis", "--negatives", "local"], marks=NEEDS_METIS),
+    pytest.param(3, ["--partition", "metis", "--row_dtype", "fp16", "-adv"], marks=NEEDS_METIS),
     (2, ["--model_name", "ComplEx", "--row_dtype", "fp16", "-adv"]),
     (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample"]),
     (3, ["--model_name", "SimplE", "-de", "-dr", "--exclude_positive", "--subsampling", "base"]),
@@ -95,37 +95,31 @@ def other(*given):
 if os.environ.get("RANK") == "1":
     metis_owners.read_owners = other
 """
-WITHOUT_DGL = """
+WITHOUT_PYMETIS = """
 if os.environ.get("RANK") == "{machine}":
-    import dglke_frugal.vanilla.versions as versions
-    release = versions.metadata.version
-    def version(name):
-        if name == "dgl":
-            raise versions.metadata.PackageNotFoundError(name)
-        return release(name)
-    versions.metadata.version = version
+    sys.modules["pymetis"] = None
 """
 
 
-@NEEDS_DGL
-def test_owners_by_metis_go_on_as_they_were_and_need_dgl_on_machine_0_alone(machines):
+@NEEDS_METIS
+def test_owners_by_metis_go_on_as_they_were_and_need_pymetis_on_machine_0_alone(machines):
     flags = ["--partition", "metis", "--negatives", "local"]
     one, _ = machines.run("--max_step", 14, "--num_proc", 2, *flags)
-    begun, _ = machines.run_all(2, "--max_step", 8, *flags, first=WITHOUT_DGL.format(machine=1))
-    folder, _ = machines.run_all(2, "--max_step", 14, resume=begun, first=WITHOUT_DGL.format(machine=0))
+    begun, _ = machines.run_all(2, "--max_step", 8, *flags, first=WITHOUT_PYMETIS.format(machine=1))
+    folder, _ = machines.run_all(2, "--max_step", 14, resume=begun, first=WITHOUT_PYMETIS.format(machine=0))
     assert_same(trained(folder), trained(one))
 
 
-@NEEDS_DGL
-def test_without_dgl_on_machine_0_all_say_so_and_leave_nothing(machines):
+@NEEDS_METIS
+def test_without_pymetis_on_machine_0_all_say_so_and_leave_nothing(machines):
     arguments, folder = machines.arguments("--max_step", 4, "--partition", "metis")
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WITHOUT_DGL.format(machine=0)))
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WITHOUT_PYMETIS.format(machine=0)))
     assert codes == [2, 2] and not folder.exists()
     for output in outputs:
-        assert "--partition metis cannot be used here: " in output.splitlines()[-1] and "Traceback" not in output
+        assert "--partition metis needs pymetis" in output.splitlines()[-1] and "Traceback" not in output
 
 
-@NEEDS_DGL
+@NEEDS_METIS
 def test_a_machine_that_reads_other_owners_is_refused(machines):
     arguments, _ = machines.arguments("--max_step", 4, "--partition", "metis")
     codes, outputs = machines.end_all(machines.start_all(2, arguments, first=READS_OTHER_OWNERS))

@@ -7,6 +7,7 @@ import tempfile
 import time
 import uuid
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ column_tables.uses_owner_transfer = lambda config, entities: True
 """
 
 
-NEEDS_DGL = pytest.mark.skipif(sys.version_info >= (3, 13), reason="there is no dgl for this Python")
+NEEDS_METIS = pytest.mark.skipif(not find_spec("pymetis"), reason="needs pymetis")
 
 # In the place of a GPU: the CPU as one (tests/devices.py), made by this expression, in which `rank` may be used.
 DEVICE = """

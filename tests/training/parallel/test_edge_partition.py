@@ -5,11 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from training.parallel.conftest import NEEDS_DGL
+from training.parallel.conftest import NEEDS_METIS
 
 from dglke_frugal.data import KnowledgeGraph, Triples, load_graph
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.batches.edge_partition import SharedArray, partition_edges, partition_of_run, row_owners
+from dglke_frugal.training.batches import metis_owners
 from dglke_frugal.training.batches.metis_owners import OWNERS_FILE, _balanced, keep_owners
 from dglke_frugal.available_memory import host_bytes
 
@@ -42,7 +43,7 @@ def entities_of_metis(graph, folder, ranks):
     return owners, owners.owner(np.arange(graph.n_entities))
 
 
-@NEEDS_DGL
+@NEEDS_METIS
 def test_metis_keeps_entities_together(graph, tmp_path):
     partition = partition_of_run(tmp_path, "metis", graph, 4)
     assert_whole(partition, graph)
@@ -53,7 +54,7 @@ def test_metis_keeps_entities_together(graph, tmp_path):
         partition_of_run(tmp_path, "metis", graph, 3)
 
 
-@NEEDS_DGL
+@NEEDS_METIS
 @pytest.mark.parametrize("ranks", [2, 5])
 def test_metis_gives_each_rank_as_many_entities_and_finds_the_same_again(graph, tmp_path, ranks):
     (tmp_path / "again").mkdir()
@@ -66,9 +67,9 @@ def test_metis_gives_each_rank_as_many_entities_and_finds_the_same_again(graph, 
     assert cut < 0.8 * (by_hash[graph.train.head] != by_hash[graph.train.tail]).mean()
 
 
-@NEEDS_DGL
+@NEEDS_METIS
 def test_metis_divides_graphs_with_parallel_edges_and_loops(tmp_path):
-    """With which dgl's METIS ends the process."""
+    """With which METIS corrupts memory."""
     random = np.random.default_rng(3)
     head = random.zipf(1.3, 200_000) % 20_000
     train = Triples(*(each.astype(np.int32) for each in (head, np.zeros_like(head), (head + random.integers(
@@ -81,6 +82,21 @@ def test_metis_divides_graphs_with_parallel_edges_and_loops(tmp_path):
 def test_a_part_that_is_too_large_gives_up_entities_of_few_triples():
     owner, degree = np.array([0, 0, 0, 0, 0, 1, 2, 2]), np.array([5, 1, 4, 2, 3, 1, 9, 9])
     np.testing.assert_array_equal(_balanced(owner, degree, 3), [0, 2, 0, 1, 1, 1, 2, 2])
+
+
+@NEEDS_METIS
+@pytest.mark.parametrize("ends, entities", [(range(3), 3), ([0] * 500, 501), ([0, 1], 10_000), (range(63), 64)],
+                         ids=["loops", "star", "isolated", "chain"])
+def test_metis_divides_odd_graphs(tmp_path, ends, entities):
+    head = np.array(ends, np.int32)
+    tail = head if entities == 3 else np.arange(1, len(head) + 1, dtype=np.int32)
+    graph = KnowledgeGraph("odd", entities, 1, Triples(head, np.zeros_like(head), tail))
+    for ranks in {2, min(entities, 64)}:
+        (folder := tmp_path / str(ranks)).mkdir()
+        owners, owner = entities_of_metis(graph, folder, ranks)
+        assert np.bincount(owner, minlength=ranks).tolist() == [owners.count(rank) for rank in range(ranks)]
+    with pytest.raises(InputError, match=f"{entities} entities cannot be divided over {entities + 1} ranks; use fewer"):
+        keep_owners(tmp_path, graph, entities + 1)
 
 
 @pytest.mark.parametrize("content", [np.zeros(14541, np.int32), np.zeros(3, np.int32), b"", b"no array"],
@@ -101,10 +117,17 @@ def test_hot_entities_are_those_of_the_part(graph):
         assert (np.diff(degree[hot]) <= 0).all() and np.array_equal(np.sort(hot), np.arange(graph.n_entities))
 
 
-def test_without_dgl_metis_is_refused_in_a_sentence(graph, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dgl", None)
-    monkeypatch.setattr("dglke_frugal.vanilla.install", lambda: None)
-    with pytest.raises(InputError, match="--partition metis cannot be used here.*choose --partition hash"):
+def test_without_pymetis_metis_is_refused_in_a_sentence(graph, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    with pytest.raises(InputError, match="--partition metis needs pymetis, which is not installed: .*choose --part"):
+        partition_of_run(tmp_path, "metis", graph, 2)
+    assert not list(tmp_path.iterdir())
+
+
+@NEEDS_METIS
+def test_metis_that_ends_in_another_way_is_a_sentence(graph, tmp_path, monkeypatch):
+    monkeypatch.setattr(metis_owners, "_PART", "import os; {path!r}; os.abort()")
+    with pytest.raises(InputError, match="METIS has failed with exit code -6; choose --partition hash"):
         partition_of_run(tmp_path, "metis", graph, 2)
     assert not list(tmp_path.iterdir())
 
