@@ -322,7 +322,8 @@ def local_negatives(results: Results) -> str:
     """MRR of several machines by who owns entities and where negatives come from, and of one process."""
     models, names = {"FB15k": "TransE_l2", "wn18rr": "ComplEx"}, {
         "1": "one process", "2 global": "2 machines", "2 local": "2, local negatives", "4 global": "4 machines",
-        "4 local": "4, local negatives", "4 metis global": "4, by METIS", "4 metis local": "4, by METIS, local negatives"}
+        "4 local": "4, local negatives", "4 metis global": "4, by METIS",
+        "4 metis local": "4, by METIS, local negatives"}
     rows = []
     for name, what in names.items():
         cells = []

@@ -23,8 +23,8 @@ from ...store.device.shared_segment import SharedSegment
 OWNERS_FILE = "partition.npy"
 
 
-# Of a process of its own, since METIS holds Python's lock for as long as it computes, and other machines would miss this
-# one. Arguments: the shared memory, entities, ranks.
+# Of a process of its own, since METIS holds Python's lock for as long as it computes, and other machines would miss
+# this one. Arguments: the shared memory, entities, ranks.
 _PART = """
 import sys
 sys.path[:] = {path!r}
