@@ -6,6 +6,7 @@ from training.machines.thread_machines import configuration, samplers, small_gra
 from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.errors import InputError
+from dglke_frugal.training.batches import metis_owners
 from dglke_frugal.training.batches.edge_partition import HOT_SHARE, partition_edges, row_owners
 
 
@@ -84,6 +85,18 @@ def test_local_negatives_are_a_workers_own_and_all_of_them():
         assert counts.std() < 2 * counts.mean() ** 0.5
     _, sources = samplers(configuration(3, negatives="global"), graph)
     assert len(np.unique(np.concatenate([sources[0].batch(step).negative for step in range(200)]))) > 290
+
+
+def test_local_negatives_of_a_given_order_are_a_workers_own(monkeypatch):
+    graph = small_graph(300)
+    given = _native.RowOwners(np.random.default_rng(5).permutation(300), 3)
+    monkeypatch.setattr(metis_owners, "read_owners", lambda *_: given)
+    owners, sources = samplers(configuration(3, "metis", "local"), graph)
+    assert owners is given
+    for worker, source in enumerate(sources):
+        batches = [source.batch(step) for step in range(200)]
+        drawn = np.unique(np.concatenate([batch.negative for batch in batches]))
+        np.testing.assert_array_equal(drawn, np.sort(owners.ids(worker, np.arange(owners.count(worker)))))
 
 
 def test_workers_without_rows_or_heads_are_refused():
