@@ -94,8 +94,8 @@ def _by_metis(head: np.ndarray, tail: np.ndarray, entities: int, ranks: int) -> 
     done = subprocess.run([sys.executable, "-c", _PART.format(path=sys.path), memory.path, str(entities), str(ranks)],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise InputError(f"METIS has failed with exit code {done.returncode}; choose --partition hash. It said last: "
-                         f"{(done.stderr.strip() or 'nothing').splitlines()[-1]}")
+        said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise InputError(f"METIS has failed with exit code {done.returncode} ({said}); choose --partition hash")
     return memory.array.view(np.int64)[:entities].copy()
 
 
