@@ -3,8 +3,8 @@
     python -m benchmarks.local_negatives --data_path P --json FILE [--seeds 1 2 3] [--at_once 2]
 
 FB15k by TransE_l2 and wn18rr by ComplEx, dim 50, joined batches of 2048 with 256 negatives for each chunk of 256. N
-workers with --partition hash have the bits of N machines (tests/training/machines); each has 2048 / N of the batch, and
-N times the regularization, because losses are means over a worker's batch. All test triples are ranked, filtered.
+workers have the bits of N machines (tests/training/machines); each has 2048 / N of the batch, and N times the
+regularization, because losses are means over a worker's batch. All test triples are ranked, filtered.
 `within_noise`, by data set and workers: whether the mean MRR is that of one process (benchmarks/quality.py).
 """
 
@@ -23,16 +23,18 @@ from .quality import command, spread, within_noise
 JOINED, NEGATIVES = 2048, 256
 RECIPES: Dict[str, List] = {
     "FB15k": ["--model_name", "TransE_l2", "--gamma", 12, "--lr", 0.25, "-adv", "--max_step", 3000],
-    "wn18rr": ["--model_name", "ComplEx", "--gamma", 100, "--lr", 0.1, "-adv", "--max_step", 2000],
+    "wn18rr": ["--model_name", "ComplEx", "--gamma", 10, "--lr", 0.1, "-adv", "--max_step", 2000],
 }
 PENALTIES = {"FB15k": 1e-9, "wn18rr": 1e-6}
-WORKERS = {1: ["-"], 2: ["local", "global"], 4: ["local", "global"]}
+KINDS = {name: ["--partition", partition, "--negatives", negatives] for name, partition, negatives in (
+    ("global", "hash", "global"), ("local", "hash", "local"), ("metis global", "metis", "global"),
+    ("metis local", "metis", "local"))}
+WORKERS = {1: ["-"], 2: ["global", "local"], 4: list(KINDS)}
 
 
-def mrr(data: str, workers: int, negatives: str, seed: int, data_path: Path) -> float:
+def mrr(data: str, workers: int, kind: str, seed: int, data_path: Path) -> float:
     """Of the test set, after a training."""
-    several = [] if workers == 1 else ["--num_proc", workers, "--num_thread", 1, "--partition", "hash", "--negatives",
-                                       negatives]
+    several = [] if workers == 1 else ["--num_proc", workers, "--num_thread", 1, *KINDS[kind]]
     with tempfile.TemporaryDirectory() as folder:
         command("train", "--dataset", data, "--data_path", data_path, *RECIPES[data], "--hidden_dim", 50,
                 "--batch_size", JOINED // workers, "--neg_sample_size", NEGATIVES, "-rc", workers * PENALTIES[data],
@@ -50,8 +52,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--at_once", type=int, default=1, help="runs at the same time (%(default)s)")
     options = parser.parse_args()
-    asked = [(data, workers, negatives, seed) for data in options.datasets for seed in options.seeds
-             for workers, kinds in WORKERS.items() for negatives in kinds]
+    asked = [(data, workers, kind, seed) for data in options.datasets for seed in options.seeds
+             for workers, kinds in WORKERS.items() for kind in kinds]
 
     def run(one):
         value = mrr(*one, data_path=options.data_path)
@@ -63,9 +65,8 @@ def main() -> None:
     report: Dict = {"steps": {data: RECIPES[data][-1] for data in options.datasets}, "seeds": options.seeds, "MRR": {},
                     "within_noise": {}}
     for data in options.datasets:
-        of = {f"{workers} {negatives}".removesuffix(" -"):
-              [values[data, workers, negatives, seed] for seed in options.seeds]
-              for workers, kinds in WORKERS.items() for negatives in kinds}
+        of = {f"{workers} {kind}".removesuffix(" -"): [values[data, workers, kind, seed] for seed in options.seeds]
+              for workers, kinds in WORKERS.items() for kind in kinds}
         report["MRR"][data] = of
         report["within_noise"][data] = {name: within_noise(spread(found), spread(of["1"]), len(found))
                                         for name, found in of.items() if name != "1"}

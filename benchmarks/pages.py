@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 import textwrap
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -317,6 +318,25 @@ def seeds(results: Results) -> str:
     return table(["FB15k, TransE_l2, DGL-KE's recipe", "dglke_frugal", "DGL-KE"], rows)
 
 
+def local_negatives(results: Results) -> str:
+    """MRR of several machines by who owns entities and where negatives come from, and of one process."""
+    models, names = {"FB15k": "TransE_l2", "wn18rr": "ComplEx"}, {
+        "1": "one process", "2 global": "2 machines", "2 local": "2, local negatives", "4 global": "4 machines",
+        "4 local": "4, local negatives", "4 metis global": "4, by METIS",
+        "4 metis local": "4, by METIS, local negatives"}
+    rows = []
+    for name, what in names.items():
+        cells = []
+        for data in models:
+            found = results("local_negatives-cpu", "MRR", data, name)
+            cells.append(f"{mrr(statistics.mean(found))} +- {mrr(statistics.stdev(found))}" if found else NOTHING)
+            within = results("local_negatives-cpu", "within_noise", data, name)
+            cells.append(NOTHING if within is None else "yes" if within else "no")
+        rows.append([what, *cells])
+    return table(["MRR, three seeds", *(head for data, model in models.items()
+                                        for head in (f"{data}, {model}", "within noise"))], rows)
+
+
 def half_rows(results: Results) -> str:
     """MRR with rows in fp16 and in float32."""
     rows = []
@@ -377,7 +397,8 @@ def _one_core(results: Results, file: str) -> str:
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
-        large_graph, softmax, embedding, evaluation, seeds, half_rows, search, pykeen, pykeen_sentence)
+        large_graph, softmax, embedding, evaluation, seeds, local_negatives, half_rows, search, pykeen,
+        pykeen_sentence)
 }
 
 

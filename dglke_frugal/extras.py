@@ -7,7 +7,8 @@ import sys
 from typing import List
 
 EXTRAS = {
-    "vanilla": "DGL-KE's own code: --backend vanilla, --trainer dglke, --partition metis",
+    "vanilla": "DGL-KE's own code: --backend vanilla, --trainer dglke",
+    "metis": "--partition metis",
     "search": "dglke_frugal search",
     "plots": "Optuna's plots on the page of a search",
     "report": "a report's pictures as PNG files",

@@ -35,7 +35,7 @@ WITH_MARGIN, WITH_PAIRS = (" or ".join(name for name, loss in LOSSES.items() if 
 CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "direct", "sync", "none")
 PARTITIONS = ("random", "relation", "metis", "hash", "range")
-OWNED_PARTITIONS = ("hash", "range")  # by which each entity has an owner among the processes
+OWNED_PARTITIONS = ("hash", "range", "metis")  # by which each entity has an owner among the processes
 NEGATIVES = ("local", "global")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "columns")
@@ -350,10 +350,10 @@ class DeviceConfig:
     rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_DATA_PARALLEL,
                             of_dglke=True)
     partition: Optional[str] = option(
-        None, "how edges are divided over processes; hash, range: by heads", changes=ALWAYS,
+        None, "how edges are divided over processes; hash, range, metis: by heads", changes=ALWAYS,
         used=_DATA_PARALLEL, choices=PARTITIONS, default_words="random; machines: hash")
     negatives: str = option(
-        "global", "with --partition hash, range: negatives are a process's own entities, or all", changes=ALWAYS,
+        "global", "with --partition hash, range, metis: negatives are a process's own entities, or all", changes=ALWAYS,
         used=_DATA_PARALLEL, choices=NEGATIVES)
     parallel: str = option(AUTO, "rows: each worker has its own batches; columns: its share of each row's columns",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
@@ -763,7 +763,7 @@ def _check_device(device: DeviceConfig) -> None:
         raise InputError(f"--rel_part and --partition {device.partition} contradict each other; give one of them")
     if device.negatives == "local" and device.edge_partition not in OWNED_PARTITIONS:
         raise InputError(f"--negatives local draws from the entities that a process owns, and --partition "
-                         f"{device.edge_partition} gives none an owner; add --partition hash or range")
+                         f"{device.edge_partition} gives none an owner; add --partition hash, range or metis")
     if device.parallel == "columns" and gpus == [-1]:
         raise InputError("--parallel columns shares columns out over GPUs; add --gpu 0 1, or leave it out")
     if device.mix_cpu_gpu and gpus == [-1]:

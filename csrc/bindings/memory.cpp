@@ -66,6 +66,12 @@ void bind(nb::module_& module) {
       .def(nb::init<std::int64_t, int, bool>(), "rows"_a, "workers"_a, "hashed"_a,
            "hashed: neighbouring ids are spread over all workers; else each owns a range of ids. ValueError if a "
            "worker would own no row.")
+      .def("__init__",
+           [](RowOwners* self, const Ids& order, int workers) {
+             new (self) RowOwners(order.data(), length(order), workers);
+           },
+           "order"_a, "workers"_a,
+           "order: (rows,) int64, each row once; each worker owns a range of it. ValueError for another array.")
       .def_prop_ro("rows", &RowOwners::rows)
       .def_prop_ro("workers", &RowOwners::workers)
       .def("count", &RowOwners::count, "worker"_a, "Rows that the worker owns.")

@@ -19,7 +19,8 @@ INSTEAD = {
     f"{TORCHRUN}",
     "dist_train": f"type on each machine: {TORCHRUN}",
     "partition": "a graph need not be cut up, for each machine reads the same files and takes the triples of the heads "
-    f"that it owns; type on each machine: {TORCHRUN}; or use --backend vanilla for DGL-KE's own files",
+    f"that it owns, with --partition metis by METIS; type on each machine: {TORCHRUN}; or use --backend vanilla for "
+    "DGL-KE's own files",
     "convert": "it makes its files; dglke_train reads names "
     "and ids as they are (--format raw_udd_hrt, udd_hrt), or use --backend vanilla for DGL-KE's own files",
 }

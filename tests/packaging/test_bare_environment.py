@@ -76,7 +76,7 @@ def test_the_environment_is_bare(tmp_path):
 @pytest.mark.parametrize("command, extra", [
     (["train", "--backend", "vanilla"], "vanilla"),
     (["train", "--trainer", "dglke", "--dataset", "mine"], "vanilla"),
-    (["train", "--num_proc", "2", "--num_thread", "1", "--partition", "metis"], "vanilla"),
+    (["train", "--num_proc", "2", "--num_thread", "1", "--partition", "metis"], "metis"),
     (["eval", "--backend", "vanilla"], "vanilla"),
     (["partition", "--backend", "vanilla"], "vanilla"),
     (["search", "TransE_l2", "--out", "found", "--trials", "1"], "search"),

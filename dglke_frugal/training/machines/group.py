@@ -25,6 +25,7 @@ from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
 from .transport import LANES, GlooTransport, MachineError
 
+INTERFACES = "GLOO_SOCKET_IFNAME"
 BEAT_SECONDS = 0.2
 CONNECT_SECONDS = 60.0
 MEET_SECONDS = 0.05  # between two looks for machines that come
@@ -89,6 +90,7 @@ class Machines(Group):
             raise InputError(f"{this} cannot reach the rendezvous at {self.place}, which machine 0 serves; start that "
                              f"one, too, and check the address and the port: {first_line(error)}") from None
         try:
+            self._check_interfaces(this)
             dist.init_process_group("gloo", store=dist.PrefixStore(self.keys, self._store), rank=self.machine,
                                     world_size=self.machines, timeout=patience)
             forever = timedelta(hours=COLLECTIVE_HOURS)
@@ -97,10 +99,12 @@ class Machines(Group):
             self.hosts = [fact["host"] for fact in self.all_of({"host": self.host})]
         except (RuntimeError, ValueError, MachineError) as error:
             self._watch.explain()
-            interface = os.environ.get("GLOO_SOCKET_IFNAME")
-            over = f"over the interface {interface} (GLOO_SOCKET_IFNAME)" if interface else (
-                "over the interface that this machine's name stands for; name another one with GLOO_SOCKET_IFNAME")
-            raise InputError(f"{this} cannot reach the others {over}: {first_line(error)}") from None
+            interface = os.environ.get(INTERFACES)
+            over = f"over the interface {interface} ({INTERFACES})" if interface else (
+                f"over the interface that this machine's name stands for; name another one with {INTERFACES}")
+            sentence = f"{this} cannot reach the others {over}: {first_line(error)}"
+            self._watch.fail(sentence)
+            raise InputError(sentence) from None
 
     def _watch_from_now_on(self) -> None:
         """Agree on a new name for this start of the run, and let the machines hear of each other under it: in the store
@@ -119,6 +123,30 @@ class Machines(Group):
                 if self._store.check([asks := f"{place}/asks/{machine}"]):  # an earlier start's, perhaps
                     self._store.set(f"{place}/answer/{self._store.get(asks).decode()}", own)
             missing -= self._watch.heard_of()
+            time.sleep(MEET_SECONDS)
+
+    def _check_interfaces(self, this: str) -> None:
+        """Raise FoundByAll if gloo cannot use an interface that a machine's environment names. The machines tell each
+        other at the store, since they have no other way yet. this: the machine in a sentence."""
+        own, said, known = why_no_interface(), self._keys_of("interface"), self._keys_of("known")
+        self._store.set(said[self.machine], own and f"{this} {own}")
+        self._wait_for(said)
+        wrong = next(filter(None, (self._store.get(key).decode() for key in said)), None)
+        if wrong is None:
+            return
+        self._store.set(known[self.machine], "")
+        if self.machine == 0:  # with which the store may go
+            self._wait_for(known)
+        self.close()
+        raise FoundByAll(wrong)
+
+    def _keys_of(self, topic: str) -> List[str]:
+        """Of all machines, at the store."""
+        return [f"{self.keys}{topic}/{machine}" for machine in range(self.machines)]
+
+    def _wait_for(self, keys: List[str]) -> None:
+        """Until they are at the store. The watch ends a process that waits in vain."""
+        while not self._store.check(keys):
             time.sleep(MEET_SECONDS)
 
     # ---- messages
@@ -295,6 +323,20 @@ class _Watch:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(LOST_SECONDS)
+
+
+def why_no_interface() -> str:
+    """Why gloo cannot use an interface that the environment names, as the end of a sentence; empty if it can."""
+    import torch.distributed as dist
+
+    for name in filter(None, os.environ.get(INTERFACES, "").split(",")):
+        try:
+            dist.ProcessGroupGloo.create_device(interface=name)
+        except RuntimeError:
+            there = ", ".join(found for _, found in socket.if_nameindex())
+            return (f"has no network interface {name} with an address, which {INTERFACES} names; name one of its own: "
+                    f"{there}")
+    return ""
 
 
 def several_machines() -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Dict, Sequence
 
+import numpy as np
+
 from ...data import KnowledgeGraph
 from ...options import TrainConfig
-from ..batches.edge_partition import partition_edges, row_owners
+from ..batches.edge_partition import EdgePartition, partition_edges
+from ..batches.metis_owners import OWNERS_FILE, keep_owners
 from ..log.tracker import MakeTracker, Trackers
 from ..run.run import TrainingRun
 from ..step.step_config import step_config
-from .group import Machines
+from .group import FoundByAll, Machines
 from .machine_ranker import MachineRanker
 from .machine_tables import MachineTables, machine_tables
 from .table_files import TableFiles
@@ -49,13 +53,11 @@ class MachineRun(TrainingRun):
         """gpu: the store.device.Device that computes gradients; without one, csrc/step does."""
         self._gpu = gpu
         self.group, self.rank, self.leads = group, group.machine, group.machine == 0
-        how = config.device.edge_partition
-        self._owners = row_owners(how, graph.n_entities, group.machines)
-        self._parts = partition_edges(how, graph, group.machines).parts
+        self._partition = _partition_of_all(config.device.edge_partition, graph, folder, group)
         if not self.leads:
             config = replace(config, run=replace(config.run, trackers=()))
         super().__init__(config, graph, folder, None, trackers if self.leads else ())
-        self.ranker = MachineRanker(config, graph, group, self._owners)
+        self.ranker = MachineRanker(config, graph, group, self._partition.owners)
         if not self.leads:  # machine 0 alone writes
             self.tracker.close()
             self.tracker = Trackers([])
@@ -64,17 +66,21 @@ class MachineRun(TrainingRun):
     def _make_tables(self) -> MachineTables:
         config = self.config.limited_to(len(self.graph.train))
         others = [None if machine == self.rank else self._sampler_of(machine) for machine in range(self.group.machines)]
-        return machine_tables(config, self.graph, self._owners, self.group.transport, others, TableFiles(self.group))
+        return machine_tables(config, self.graph, self._partition.owners, self.group.transport, others,
+                              TableFiles(self.group))
 
     def _sampler_of(self, machine: int):
         self.rank, own = machine, self.rank
         try:
-            return super()._make_sampler(self._parts[machine], self.group.machines)
+            return super()._make_sampler(self._partition.parts[machine], self.group.machines)
         finally:
             self.rank = own
 
     def _make_sampler(self, part=None, ranks: int = 1):
         return self._sampler_of(self.rank)
+
+    def _negative_owners(self):
+        return self._partition.owners if self.config.device.negatives == "local" else None
 
     def _make_step(self):
         if self._gpu is None:
@@ -135,3 +141,20 @@ class MachineRun(TrainingRun):
         reports = [MachineReport(**fact) for fact in self.group.all_of(asdict(own))]
         print("\n".join(report.line() for report in reports), flush=True)
         return reports
+
+
+def _partition_of_all(how: str, graph: KnowledgeGraph, folder: Path, group: Machines) -> EdgePartition:
+    """The partition of the run. One by METIS is computed by machine 0, and read by the others in the folder that they
+    share. InputError, on all of them, if they have read different ones."""
+    if how != "metis":
+        return partition_edges(how, graph, group.machines)
+    if group.machine == 0:
+        keep_owners(folder, graph, group.machines)
+    group.barrier()
+    partition = partition_edges(how, graph, group.machines, folder)
+    checksums = group.all_of(zlib.crc32(partition.owners.owner(np.arange(graph.n_entities))))
+    for machine, checksum in enumerate(checksums):
+        if checksum != checksums[0]:
+            raise FoundByAll(f"{group.name(machine)} has read other owners of entities than {group.name(0)} in "
+                             f"{folder / OWNERS_FILE}; give a --save_path on a disk that all machines share")
+    return partition

@@ -110,7 +110,7 @@ def check_machines(config: TrainConfig) -> None:
         (config.computes_on_device, "--neg_sample_size all and --optimizer",
          "several machines have sampled negatives and row_adagrad; leave them out"),
         (device.partition not in (None, *OWNED_PARTITIONS), "--partition",
-         f"over machines it is hash or range, and not {device.partition}"),
+         f"over machines it is hash, range or metis, and not {device.partition}"),
         (device.rel_part, "--rel_part", "over machines triples are divided by their heads; leave it out"),
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out"),

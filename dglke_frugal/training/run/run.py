@@ -108,8 +108,11 @@ class TrainingRun:
                                      ranks, graph.n_relations if config.model.reciprocal else 0,
                                      config.batch.neg_chunk_size or 0, config.batch.exclude_positive,
                                      config.store.sampler_threads,
-                                     owners=negative_owners(config.device, graph.n_entities)),
+                                     owners=self._negative_owners()),
                        weight=triple_weights(config, graph), part=part)
+
+    def _negative_owners(self):
+        return negative_owners(self.config.device, self.graph.n_entities, self.folder)
 
     def _make_step(self):
         now = replace(step_config(self.config), learning_rate=self.learning_rate.now)

@@ -19,6 +19,7 @@ from ...options import TrainConfig
 from ...resolve import ExecutionPlan, resolve
 from ...saved_tables import SavedTables
 from ...score_rule import log_if_two_formulas
+from ..batches import metis_owners
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
 from ..checkpoint.run_folder import check_flags, create_run_folder, finished_steps, write_flags
@@ -74,6 +75,15 @@ class Session:
         """Lines of the log on the network between the processes of the run."""
         return []
 
+    def _check_metis(self, config: TrainConfig) -> None:
+        """Raise InputError if a new run needs METIS and the process that leads cannot use it."""
+        if self._resume or config.device.ranks == 1 or config.device.edge_partition != "metis":
+            return
+        why_not = self.of_first(metis_owners.why_not)
+        if why_not:
+            with self.alike():
+                raise InputError(why_not)
+
     def carry_out(self) -> Path:
         """As train."""
         began = time.perf_counter()
@@ -105,6 +115,7 @@ class Session:
                 config = replace(config, run=replace(config.run, seed=self.of_first(lambda: secrets.randbits(32))))
             config = in_steps(config, len(graph.train), graph)
             self.check_graph(config, graph)
+            self._check_metis(config)
             plan = self.plan(config, graph)
             plan.memory.check()
             for line in plan.log_lines():

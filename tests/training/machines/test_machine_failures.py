@@ -126,8 +126,8 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
 @pytest.mark.parametrize("given, environment, sentence", [
     ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
     ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
-    ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
-    ([("--partition", "metis")] * 2, {}, "hash or range"),
+    ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "machine 0 of 2 ("),
+    ([("--partition", "relation")] * 2, {}, "hash, range or metis"),
     ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
     ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
@@ -140,6 +140,41 @@ def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, envir
     for output in outputs:
         assert sentence in output.splitlines()[-1] and "Traceback" not in output, output
     assert not folder.exists()
+
+
+NOTHING_7 = """
+if os.environ["RANK"] == "{machine}":
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo,nothing7"
+import dglke_frugal.training.machines.group as group
+group._Watch.explain = lambda watch: sys.exit("nobody waits for what another machine has to say")
+"""
+
+
+@pytest.mark.parametrize("count, machine", [(2, 0), (3, 2)])
+def test_an_interface_that_a_machine_does_not_have_is_said_at_once_on_all(machines, count, machine):
+    arguments, folder = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(count, arguments, first=NOTHING_7.format(machine=machine)))
+    assert codes == [2] * count and not folder.exists(), outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert f"machine {machine} of {count} (" in sentence and "no network interface nothing7 with" in sentence
+
+
+REACHES_NOBODY = """
+import torch.distributed
+def refuse(*given, **named):
+    raise RuntimeError("no route to host")
+if os.environ["RANK"] == "1":
+    torch.distributed.init_process_group = refuse
+"""
+
+
+def test_a_machine_that_reaches_nobody_says_so_on_all(machines):
+    arguments, _ = machines.arguments("--max_step", 4, "--machine_timeout", 1)
+    codes, outputs = machines.end_all(machines.start_all(3, arguments, first=REACHES_NOBODY))
+    assert codes == [1, 2, 1], outputs
+    for output in outputs:
+        assert "machine 1 of 3 (" in output.splitlines()[-1] and "no route to host" in output.splitlines()[-1], output
 
 
 def test_several_workers_on_each_machine_are_refused(machines):

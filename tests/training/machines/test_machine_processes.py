@@ -3,7 +3,7 @@ import json
 import re
 
 import pytest
-from training.parallel.conftest import assert_same, trained
+from training.parallel.conftest import NEEDS_METIS, assert_same, trained
 
 
 def metrics(output):
@@ -13,12 +13,14 @@ def metrics(output):
 @pytest.mark.parametrize("count, given", [
     (2, ["--partition", "hash", "--negatives", "local"]),
     (3, ["--partition", "range"]),
+    pytest.param(2, ["--partition", "metis", "--negatives", "local"], marks=NEEDS_METIS),
+    pytest.param(3, ["--partition", "metis", "--row_dtype", "fp16", "-adv"], marks=NEEDS_METIS),
     (2, ["--model_name", "ComplEx", "--row_dtype", "fp16", "-adv"]),
     (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample"]),
     (3, ["--model_name", "SimplE", "-de", "-dr", "--exclude_positive", "--subsampling", "base"]),
     (2, ["--model_name", "DistMult", "--reciprocal", "--no_eval_filter"]),
     (2, ["--neg_sample_size_eval", 50]),
-], ids=["hash", "range", "halves", "rotate", "simple", "reciprocal", "sampled"])
+], ids=["hash", "range", "metis", "metis halves", "halves", "rotate", "simple", "reciprocal", "sampled"])
 def test_they_write_what_one_machine_writes(machines, count, given):
     partition = [] if "--partition" in given else ["--partition", "hash"]
     flags = ["--max_step", 12, "--test", *given]
@@ -80,6 +82,49 @@ def test_a_stale_share_of_a_checkpoint_is_refused(machines):
     codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 12]))
     assert all(codes), outputs
     assert all(f"{files[1]} is damaged: its checksum" in output.splitlines()[-1] for output in outputs), outputs
+
+
+READS_OTHER_OWNERS = """
+from dglke_frugal.training.batches import metis_owners
+read = metis_owners.read_owners
+def other(*given):
+    owners = read(*given)
+    order = metis_owners.np.concatenate([owners.ids(rank, metis_owners.np.arange(owners.count(rank)))
+                                         for rank in range(owners.workers)])
+    return metis_owners._native.RowOwners(order[::-1].copy(), owners.workers)
+if os.environ.get("RANK") == "1":
+    metis_owners.read_owners = other
+"""
+WITHOUT_PYMETIS = """
+if os.environ.get("RANK") == "{machine}":
+    sys.modules["pymetis"] = None
+"""
+
+
+@NEEDS_METIS
+def test_owners_by_metis_go_on_as_they_were_and_need_pymetis_on_machine_0_alone(machines):
+    flags = ["--partition", "metis", "--negatives", "local"]
+    one, _ = machines.run("--max_step", 14, "--num_proc", 2, *flags)
+    begun, _ = machines.run_all(2, "--max_step", 8, *flags, first=WITHOUT_PYMETIS.format(machine=1))
+    folder, _ = machines.run_all(2, "--max_step", 14, resume=begun, first=WITHOUT_PYMETIS.format(machine=0))
+    assert_same(trained(folder), trained(one))
+
+
+@NEEDS_METIS
+def test_without_pymetis_on_machine_0_all_say_so_and_leave_nothing(machines):
+    arguments, folder = machines.arguments("--max_step", 4, "--partition", "metis")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WITHOUT_PYMETIS.format(machine=0)))
+    assert codes == [2, 2] and not folder.exists()
+    for output in outputs:
+        assert "--partition metis needs pymetis" in output.splitlines()[-1] and "Traceback" not in output
+
+
+@NEEDS_METIS
+def test_a_machine_that_reads_other_owners_is_refused(machines):
+    arguments, _ = machines.arguments("--max_step", 4, "--partition", "metis")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=READS_OTHER_OWNERS))
+    assert codes == [2, 2], outputs
+    assert all("machine 1 (" in output and "has read other owners" in output.splitlines()[-1] for output in outputs)
 
 
 COUNTS_READING = """

@@ -6,6 +6,7 @@ from training.machines.thread_machines import configuration, samplers, small_gra
 from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.errors import InputError
+from dglke_frugal.training.batches import metis_owners
 from dglke_frugal.training.batches.edge_partition import HOT_SHARE, partition_edges, row_owners
 
 
@@ -24,6 +25,26 @@ def test_each_row_has_one_owner_and_a_place_there(rows, workers, hashed):
             np.testing.assert_array_equal(np.sort(local[owner == worker]), np.arange(counts[worker]))
     if not hashed:
         assert (np.diff(owner) >= 0).all()
+
+
+def test_rows_in_a_given_order_are_shared_out_in_it():
+    order = np.random.default_rng(2).permutation(1000)
+    owners = _native.RowOwners(order, 7)
+    assert (owners.rows, owners.workers) == (1000, 7)
+    found = [owners.ids(worker, np.arange(owners.count(worker))) for worker in range(7)]
+    np.testing.assert_array_equal(np.concatenate(found), order)
+    for worker, ids in enumerate(found):
+        assert (owners.owner(ids) == worker).all() and len(ids) in (142, 143)
+        np.testing.assert_array_equal(owners.local(ids), np.arange(len(ids)))
+
+
+@pytest.mark.parametrize("order, workers, sentence", [
+    ([0, 2, 2], 2, "each row once"), ([0, 1, 3], 2, "each row once"), ([0, -1, 1], 2, "each row once"),
+    ([1, 0], 3, "at least one row"),
+])
+def test_a_wrong_order_is_refused(order, workers, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        _native.RowOwners(np.array(order), workers)
 
 
 def test_by_hash_neighbouring_ids_are_spread():
@@ -64,6 +85,18 @@ def test_local_negatives_are_a_workers_own_and_all_of_them():
         assert counts.std() < 2 * counts.mean() ** 0.5
     _, sources = samplers(configuration(3, negatives="global"), graph)
     assert len(np.unique(np.concatenate([sources[0].batch(step).negative for step in range(200)]))) > 290
+
+
+def test_local_negatives_of_a_given_order_are_a_workers_own(monkeypatch):
+    graph = small_graph(300)
+    given = _native.RowOwners(np.random.default_rng(5).permutation(300), 3)
+    monkeypatch.setattr(metis_owners, "read_owners", lambda *_: given)
+    owners, sources = samplers(configuration(3, "metis", "local"), graph)
+    assert owners is given
+    for worker, source in enumerate(sources):
+        batches = [source.batch(step) for step in range(200)]
+        drawn = np.unique(np.concatenate([batch.negative for batch in batches]))
+        np.testing.assert_array_equal(drawn, np.sort(owners.ids(worker, np.arange(owners.count(worker)))))
 
 
 def test_workers_without_rows_or_heads_are_refused():

@@ -7,6 +7,7 @@ import tempfile
 import time
 import uuid
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from training.parallel.ranks_oracle import Oracle
 from dglke_frugal.cli import flags
 from dglke_frugal.options import TrainConfig
 from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
-from dglke_frugal.training.batches.edge_partition import partition_of_run
+from dglke_frugal.training.batches.edge_partition import partition_edges
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.batches.subsampling import triple_weights
 from dglke_frugal.training.tables.start_values import STREAMS
@@ -55,6 +56,8 @@ import dglke_frugal.training.parallel.column_tables as column_tables
 column_tables.uses_owner_transfer = lambda config, entities: True
 """
 
+
+NEEDS_METIS = pytest.mark.skipif(not find_spec("pymetis"), reason="needs pymetis")
 
 # In the place of a GPU: the CPU as one (tests/devices.py), made by this expression, in which `rank` may be used.
 DEVICE = """
@@ -128,7 +131,7 @@ class Ranks:
         """Tables and optimizer states after `steps` steps of the run in `folder` with these flags, by plain loops."""
         config = self.config(*given)
         graph, ranks = load(config), config.device.num_proc
-        partition = partition_of_run(folder, config.device.edge_partition, graph, ranks)
+        partition = partition_edges(config.device.edge_partition, graph, ranks, folder)
         relations = graph.n_relations * (2 if config.model.reciprocal else 1)
         start = Tables.create(config, graph.n_entities, relations, config.run.seed)
         rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None

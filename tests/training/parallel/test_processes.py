@@ -1,9 +1,8 @@
 """Runs of several processes: tables and optimizer states equal the plain oracle's to the bit."""
 import json
-import sys
 
 import pytest
-from training.parallel.conftest import Ranks, assert_same, in_floats, trained
+from training.parallel.conftest import NEEDS_METIS, Ranks, assert_same, in_floats, trained
 
 from dglke_frugal.training.run.ranker import Ranker
 from dglke_frugal.training.tables.tables import Tables
@@ -19,8 +18,7 @@ DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
     (4, ["--rel_part", "--cache_policy", "lfu", "--lookahead", 25, "--flush_threads", 3], "pass"),
     (2, ["--flush", "sync", "--rel_part"], DELAYS),
     (2, ["--flush", "none"], "pass"),
-    pytest.param(2, ["--partition", "metis", "--cache_policy", "lfu"], "pass", marks=pytest.mark.skipif(
-        sys.version_info >= (3, 13), reason="there is no dgl for this Python")),
+    pytest.param(2, ["--partition", "metis", "--cache_policy", "lfu"], "pass", marks=NEEDS_METIS),
     (2, ["--model_name", "TransR", "--hidden_dim", 6, "--rel_part"], "pass"),
     (2, ["--model_name", "RESCAL", "--hidden_dim", 6, "--score_rule", "dglke"], "pass"),
     (3, ["--reciprocal", "--rel_part", "--cache_ratio", 0.2], "pass"),
