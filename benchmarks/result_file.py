@@ -13,6 +13,7 @@ from . import machine
 
 PUBLISHED = Path(__file__).resolve().parent / "results"
 MACHINE = "machine"
+WIDTH = 120
 
 
 def result_file(text: str) -> Path:
@@ -39,4 +40,15 @@ def write(path: Path, figures: Mapping[str, Any]) -> None:
     if commits - {facts["commit"]}:
         facts["earlier_commits"] = sorted(commits - {facts["commit"]})
     with replace_file(path, "w") as file:
-        file.write(json.dumps({**figures, MACHINE: facts}, indent=1) + "\n")
+        file.write(in_lines({**figures, MACHINE: facts}) + "\n")
+
+
+def in_lines(value: Any, depth: int = 0, before: int = 0) -> str:
+    """JSON in which a value that fits into its line has but one. depth: of its line; before: the length of its name."""
+    whole = json.dumps(value)
+    if depth + before + len(whole) < WIDTH or not isinstance(value, (dict, list)):
+        return whole
+    parts = [(f"{json.dumps(name)}: ", part) for name, part in value.items()] if isinstance(value, dict) else [
+        ("", part) for part in value]
+    lines = [" " * (depth + 1) + name + in_lines(part, depth + 1, len(name)) for name, part in parts]
+    return whole[0] + "\n" + ",\n".join(lines) + "\n" + " " * depth + whole[-1]
