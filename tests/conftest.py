@@ -1,6 +1,7 @@
 """Fixtures that many tests share: where the reference data lies, and which tests can run here."""
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,17 @@ def golden(reference):
 def graphs(reference):
     """Folder of real graphs in DGL-KE's layouts."""
     return reference / "data"
+
+
+@pytest.fixture(scope="session")
+def interpreter():
+    """Of processes on the CPU (tests/forks.py)."""
+    from forks import Forks
+
+    with tempfile.TemporaryDirectory() as folder:  # whose path is short
+        forks = Forks(Path(folder))
+        yield forks.interpreter
+        forks.close()
 
 
 @pytest.fixture

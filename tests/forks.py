@@ -25,10 +25,10 @@ import time
 import traceback
 from pathlib import Path
 
-IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.device.cuda_device",
-            "dglke_frugal.training.run.session", "dglke_frugal.training.parallel.train_ranks",
-            "dglke_frugal.training.parallel.column_run", "dglke_frugal.training.step.device_columns",
-            "dglke_frugal.training.step.device_step", "devices")
+IMPORTED = ("torch", "torch._dynamo", "dglke_frugal.cli.main", "dglke_frugal.cli.train",
+            "dglke_frugal.store.device.cuda_device", "dglke_frugal.training.run.session",
+            "dglke_frugal.training.parallel.train_ranks", "dglke_frugal.training.parallel.column_run",
+            "dglke_frugal.training.step.device_columns", "dglke_frugal.training.step.device_step", "devices")
 START_SECONDS = 600.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
@@ -157,6 +157,9 @@ def _become(argv, environment, folder, files):
         if argv[1] == "-m":
             sys.argv = argv[2:]
             runpy.run_module(argv[2], run_name="__main__", alter_sys=True)
+        elif argv[1] != "-c":
+            sys.argv, sys.path[0] = argv[1:], os.path.dirname(argv[1])
+            runpy.run_path(argv[1], run_name="__main__")
         else:
             sys.argv = ["-c", *argv[3:]]
             exec(compile(argv[2], "<string>", "exec"), {"__name__": "__main__"})

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.files import COMPLETE, UNFINISHED
@@ -159,7 +158,7 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def cases(interpreter, tmp_path_factory):  # noqa: F811
+def cases(interpreter, tmp_path_factory):
     made = {}
 
     def case(name):

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from dataclasses import replace
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import Forks
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal.cli import flags
@@ -230,15 +228,6 @@ def small(graphs, tmp_path_factory):
 @pytest.fixture(scope="session")
 def fb15k(graphs, tmp_path_factory):
     return linked(graphs / "FB15k", tmp_path_factory.mktemp("FB15k"))
-
-
-@pytest.fixture(scope="session")
-def interpreter():
-    """Of processes on the CPU (tests/forks.py)."""
-    with tempfile.TemporaryDirectory() as folder:  # whose path is short
-        forks = Forks(Path(folder))
-        yield forks.interpreter
-        forks.close()
 
 
 @pytest.fixture
