@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import tables
 
 import dglke_frugal
