@@ -4,7 +4,7 @@ A server imports what runs need and forks for each of them. `Forks.interpreter` 
 a small script that hands its arguments, environment, folder and open files to the server, and ends as the forked
 process does; what it is sent by signal the process gets, too. A process starts others by the same script. For runs of
 which a test wants the result: their process id is the script's, /proc shows the server's command line, and what
-libraries read from the environment when they are loaded is as it was for the server.
+libraries but torch read from the environment when they are loaded is as it was for the server.
 """
 import atexit
 import contextlib
@@ -145,6 +145,8 @@ def _become(argv, environment, folder, files):
     os.environ.update(environment)
     os.chdir(folder)
     random.seed()
+    if "OMP_NUM_THREADS" in environment:
+        sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
     sys.executable, sys.orig_argv = argv[0], argv
     own = str(Path(__file__).parent)
     paths = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]

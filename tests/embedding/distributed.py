@@ -97,7 +97,6 @@ def state_of_one(goes_on):
 
 
 def main(what, *arguments):
-    torch.set_num_threads(1)
     dist.init_process_group("gloo")
     try:
         if what == "train":

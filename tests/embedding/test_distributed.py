@@ -20,7 +20,7 @@ def results(interpreter):
         started = []
         for rank in range(processes):
             environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank),
-                           "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+                           "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
             started.append(subprocess.Popen([interpreter, SCRIPT, *arguments], env=environment, text=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         outputs = [process.communicate(timeout=300) for process in started]

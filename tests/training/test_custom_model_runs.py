@@ -204,7 +204,7 @@ def test_a_state_that_is_gone_or_of_another_class(runs):
         dglke_frugal.load(folder)
 
 
-def test_several_ranks_train_what_the_built_in_model_does(runs, interpreter, monkeypatch):  # noqa: F811
+def test_several_ranks_train_what_the_built_in_model_does(runs, interpreter, monkeypatch):
     monkeypatch.setattr(sys, "executable", interpreter)  # of the ranks
     flags = ["--max_step", 30, "--num_proc", 2, "--batch_size", 64, "--neg_sample_size", 16]
     own = runs(*flags, "--model_name", "kept_models:Scaled(norm=2)", "--test")
