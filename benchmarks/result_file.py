@@ -23,8 +23,7 @@ def result_file(text: str) -> Path:
     if PUBLISHED in path.resolve().parents and (commit is None or commit.endswith("+")):
         why = "nobody knows the commit of this tree" if commit is None else f"this tree has changed since {commit[:-1]}"
         raise argparse.ArgumentTypeError(
-            f"{text} is among the published results, but {why}; commit first, or write to another folder"
-        )
+            f"{text} is among the published results, but {why}; commit first, or write to another folder")
     return path
 
 

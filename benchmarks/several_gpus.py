@@ -109,24 +109,22 @@ def over(legs, ours, theirs):
 
 
 # What [n_gpus_over_one] has: its name, the part, the legs of several GPUs, those of one.
-COMPARED = [
-    ("fb15k", "fb15k", FB15K_COLUMNS, tuple(ONE)),
-    ("fb15k_5", "fb15k", ("columns",), ("one",)),
-    ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
-    ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
-    ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
-    ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
-    ("transr", "models", ("TransR_rows",), ("TransR_one",)),
-    ("skewed", "skewed", ("columns_on_device",), ("one_on_device",)),
-    ("20m", "large", ("columns",), ("one",)),
-    ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
-    ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
-    ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
-    ("fb15k_rows", "fb15k", tuple(DATA_PARALLEL), tuple(ONE)),
-    ("20m_rows", "large", tuple(DATA_PARALLEL), ("one",)),
-    ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
-    ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
-]
+COMPARED = [("fb15k", "fb15k", FB15K_COLUMNS, tuple(ONE)),
+            ("fb15k_5", "fb15k", ("columns",), ("one",)),
+            ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
+            ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
+            ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
+            ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
+            ("transr", "models", ("TransR_rows",), ("TransR_one",)),
+            ("skewed", "skewed", ("columns_on_device",), ("one_on_device",)),
+            ("20m", "large", ("columns",), ("one",)),
+            ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
+            ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
+            ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
+            ("fb15k_rows", "fb15k", tuple(DATA_PARALLEL), tuple(ONE)),
+            ("20m_rows", "large", tuple(DATA_PARALLEL), ("one",)),
+            ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
+            ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",))]
 
 
 def ratios(report, counts):

@@ -94,8 +94,7 @@ class Model:
         if entity != relation:
             raise InputError(
                 f"{self.name} needs entity and relation rows of the same length, not {entity} and {relation}; "
-                "give both -de (--double_ent) and -dr (--double_rel) or neither"
-            )
+                "give both -de (--double_ent) and -dr (--double_rel) or neither")
 
     def rows(self, entity: int, relation: int) -> RowDims:
         """Row lengths, once the dimensions have been checked."""

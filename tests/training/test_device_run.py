@@ -117,12 +117,10 @@ def test_products_on_tensor_cores_learn_what_float32_learns(on_device):
     assert_near(on_device("cuda", "--matmul", "tf32x3"), on_device("cuda"))
 
 
-MODELS = {
-    "TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
-    "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],
-    "SimplE": ["-de", "-dr", "--loss_genre", "Logistic"], "RESCAL": ["--hidden_dim", "8"],
-    "TransR": ["--hidden_dim", "8", "--neg_deg_sample"],
-}
+MODELS = {"TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
+          "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],
+          "SimplE": ["-de", "-dr", "--loss_genre", "Logistic"], "RESCAL": ["--hidden_dim", "8"],
+          "TransR": ["--hidden_dim", "8", "--neg_deg_sample"]}
 
 
 @pytest.mark.parametrize("kind", ["cpu", CUDA])

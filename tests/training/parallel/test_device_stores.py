@@ -41,13 +41,11 @@ def expected():
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("flush, slots", [
-    ({"lookahead": 1, "flush_threads": 1}, 0),
-    ({"lookahead": 2, "flush_threads": 3}, 5),
-    ({"lookahead": 10, "policy": "lfu"}, 30),
-    ({"mode": "sync", "lookahead": 3}, 90),
-    ({"mode": "none"}, 0),
-], ids=str)
+@pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0),
+                                          ({"lookahead": 2, "flush_threads": 3}, 5),
+                                          ({"lookahead": 10, "policy": "lfu"}, 30),
+                                          ({"mode": "sync", "lookahead": 3}, 90),
+                                          ({"mode": "none"}, 0)], ids=str)
 def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
     arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots)
     assert_same(arrays, expected[ranks])

@@ -51,9 +51,8 @@ def test_metis_keeps_entities_together(graph, tmp_path):
 def test_hot_entities_are_those_of_the_part(graph):
     partition = partition_edges("relation", graph, 2)
     for part, hot in zip(partition.parts, partition.hot_entities(graph)):
-        degree = np.bincount(
-            np.concatenate([graph.train.head[part], graph.train.tail[part]]), minlength=graph.n_entities
-        )
+        degree = np.bincount(np.concatenate([graph.train.head[part], graph.train.tail[part]]),
+                             minlength=graph.n_entities)
         assert (np.diff(degree[hot]) <= 0).all() and np.array_equal(np.sort(hot), np.arange(graph.n_entities))
 
 
