@@ -334,7 +334,7 @@ def search(results: Results) -> str:
     for name, found in (results("recipe_search-1gpu", "runs") or {}).items():
         preset = results("recipes-1gpu", "runs", presets[name], "MRR")
         rows.append([f"`{name.split('/')[1]}` on {name.split('/')[0].replace('fb15k_237', 'FB15k-237')}",
-                     str(len(found["trials"])), significant(found["seconds"], 3, " s"),
+                     str(found["trials"]), significant(found["seconds"], 3, " s"),
                      significant(found["full"]["seconds"]["training"], 2, " s"), mrr(found["full"]["test"]["MRR"]),
                      mrr(preset)])
     return table([f"search, on {results.machine('recipe_search-1gpu')}", "trials", "searching", "training the best",

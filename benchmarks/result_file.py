@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, List, Mapping
 
 from dglke_frugal.files import replace_file
 
@@ -43,11 +43,17 @@ def write(path: Path, figures: Mapping[str, Any]) -> None:
 
 
 def in_lines(value: Any, depth: int = 0, before: int = 0) -> str:
-    """JSON in which a value that fits into its line has but one. depth: of its line; before: the length of its name."""
+    """JSON with as much in a line as fits. depth: of the value's line; before: the length of its name."""
     whole = json.dumps(value)
     if depth + before + len(whole) < WIDTH or not isinstance(value, (dict, list)):
         return whole
-    parts = [(f"{json.dumps(name)}: ", part) for name, part in value.items()] if isinstance(value, dict) else [
+    named = [(f"{json.dumps(name)}: ", part) for name, part in value.items()] if isinstance(value, dict) else [
         ("", part) for part in value]
-    lines = [" " * (depth + 1) + name + in_lines(part, depth + 1, len(name)) for name, part in parts]
+    lines: List[str] = []
+    for name, part in named:
+        text = name + in_lines(part, depth + 1, len(name))
+        if lines and "\n" not in lines[-1] + text and len(lines[-1]) + len(text) < WIDTH - 2:
+            lines[-1] += f", {text}"
+        else:
+            lines.append(" " * (depth + 1) + text)
     return whole[0] + "\n" + ",\n".join(lines) + "\n" + " " * depth + whole[-1]

@@ -98,12 +98,13 @@ def test_parts_of_earlier_commits_are_named(tmp_path, monkeypatch):
         assert facts["commit"] == now and facts.get("earlier_commits") == earlier
 
 
-def test_a_value_that_fits_into_its_line_has_but_one(tmp_path):
-    figures = {"runs": [{"rate": 1.5, "log": []}] * 2, "long": ["x" * 90, None, {"y": "z" * 90}]}
+def test_a_line_has_as_much_as_fits(tmp_path):
+    figures = {"rate": 1.5, "runs": [{"log": []}] * 2, "long": ["x" * 90, None, {"y": "z" * 90}], "last": 2}
     result_file.write(tmp_path / "of.json", figures)
     lines = (tmp_path / "of.json").read_text().splitlines()
-    assert lines[1] == ' "runs": [{"rate": 1.5, "log": []}, {"rate": 1.5, "log": []}],'
-    assert lines[2:6] == [' "long": [', f'  "{"x" * 90}",', "  null,", f'  {{"y": "{"z" * 90}"}}']
+    assert lines[:2] == ["{", ' "rate": 1.5, "runs": [{"log": []}, {"log": []}],']
+    assert lines[2:6] == [' "long": [', f'  "{"x" * 90}", null,', f'  {{"y": "{"z" * 90}"}}', " ],"]
+    assert lines[6].startswith(' "last": 2')
     assert result_file.read(tmp_path / "of.json").items() >= figures.items()
 
 
