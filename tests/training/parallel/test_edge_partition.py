@@ -1,6 +1,5 @@
 """How edges are divided over ranks."""
 
-import os
 import sys
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from dglke_frugal.data import load_graph
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.batches.edge_partition import SharedArray, partition_edges, partition_of_run
-from dglke_frugal.available_memory import host_bytes
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +73,3 @@ def test_shared_arrays_are_the_same_elsewhere(dtype):
     attached = SharedArray.attach(shared.address)
     np.testing.assert_array_equal(attached, array)
     assert attached.dtype == dtype and not attached.flags.writeable
-
-
-def test_shared_arrays_of_more_than_one_write():
-    """The system moves at most 2 GiB - 4096 bytes in one write. The array is of zeros that nobody has touched, so that
-    only what is shared takes memory."""
-    if (host_bytes() or 0) < 4 << 30:
-        pytest.skip("needs 4 GiB of memory")
-    array = np.zeros((2 << 30) + 4096, np.uint8)
-    array[-1] = 7
-    shared = SharedArray(array)
-    assert os.stat(shared.address["path"]).st_size == array.nbytes
-    assert SharedArray.attach(shared.address)[-1] == 7
