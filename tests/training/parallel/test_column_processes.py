@@ -177,14 +177,15 @@ def test_what_cannot_be_split_is_refused(columns, given, sentence):
     arguments, _ = columns.arguments(*given, *SHARDED)
     if "RESCAL" not in given:
         arguments = [*arguments, *map(str, given)]  # behind the common ones
-    process = columns.start(arguments)
+    process = columns.start(arguments, interpreter=columns.interpreter)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 2 and sentence in output.splitlines()[-1], output
 
 
 def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
     folder, _ = columns.run(*SHARDED, "--max_step", 4)
-    process = columns.start(["--resume", str(folder), "--parallel", "rows", "--max_step", "8"])
+    process = columns.start(["--resume", str(folder), "--parallel", "rows", "--max_step", "8"],
+                            interpreter=columns.interpreter)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 2 and "is of another configuration" in output, output
 
@@ -212,15 +213,17 @@ def test_a_rank_that_is_killed_stops_all(running, first):
     assert re.search("Rank 2 .*has ended", last_line(process, others))
 
 
-def test_a_rank_that_throws_stops_all_with_its_message(running):
-    process, _, others = running(suffering="if rank == 1 and step == 40: raise RuntimeError('the disk is on fire')")
-    assert "the disk is on fire" in last_line(process, others)
+def test_a_rank_that_throws_stops_all_with_its_message(columns):
+    arguments, _ = columns.arguments("--gpu", 0, 0, 0, "--parallel", "columns", "--max_step", 1_000_000)
+    fails = "if rank == 1 and step == 40: raise RuntimeError('the disk is on fire')"
+    process = columns.start(arguments, suffering=fails, interpreter=columns.interpreter)
+    assert "the disk is on fire" in last_line(process, {})
 
 
 def test_a_device_that_fails_stops_all(columns):
     columns.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
     arguments, _ = columns.arguments(*SHARDED, "--max_step", 1_000_000)
-    output, _ = columns.start(arguments).communicate(timeout=180)
+    output, _ = columns.start(arguments, interpreter=columns.interpreter).communicate(timeout=180)
     assert re.search("Rank 1.*the device failed in step 61.*the bus is gone", output.splitlines()[-1])
 
 

@@ -168,5 +168,5 @@ def test_a_gpu_that_fails_stops_all(running):
 def test_a_device_that_fails_stops_all(ranks):
     ranks.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
     arguments, _ = ranks.arguments("--gpu", 0, 0, "--max_step", 1_000_000)
-    process = ranks.start(arguments)
+    process = ranks.start(arguments, interpreter=ranks.interpreter)
     assert re.search("Rank 1.*the device.*failed.*the bus is gone", last_line(process, {}))
