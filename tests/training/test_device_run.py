@@ -15,7 +15,6 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.store.device.device import no_op
-from dglke_frugal.training.step import device_step
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 from dglke_frugal.training.tables.tables import entity_flushing
 from dglke_frugal.training.train import train
@@ -139,15 +138,6 @@ def test_edge_importance_and_the_rest_of_an_epoch(on_device, runs, kind):
              "--batch_size", 1450, "--neg_sample_size", 29]
     for store in (["--flush", "direct"], ["--flush", "none"]):
         assert_same(on_device(kind, *flags, *store), runs(*STEPS, *flags))
-
-
-@pytest.mark.parametrize("kind", ["cpu", CUDA])
-@pytest.mark.parametrize("model", ["TransE_l2", "DistMult"])
-def test_products_of_torch_are_near_the_cpus_own_step(on_device, runs, monkeypatch, model, kind):
-    """The way of custom models and of rounded products, with exact ones."""
-    monkeypatch.setattr(device_step, "KERNEL_MODELS", ())
-    flags = ["--model_name", model, "--lr", "0.01"]
-    assert_near(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
 
 
 @pytest.mark.parametrize("store", [["--flush", "direct"], ["--flush", "none"]])

@@ -1,5 +1,5 @@
-"""The gradients of a step by torch operations: for custom models, and for models that have no kernels
-(device_kernels.py). Not the CPU's bits, but near them."""
+"""The gradients of a step by torch operations: for custom models, and for models with matrices, which
+device_kernels.py has not. Not the CPU's bits, but near them."""
 from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
