@@ -136,7 +136,7 @@ class EngineTable(ClientRows):
         exchange: of ranks that synchronise in each step, a _native.Exchange.
         """
         caches = []
-        if config.slots and config.mode != "none":
+        if config.slots:
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
         noise = (rounding.seed, rounding.table) if rounding else ()

@@ -77,12 +77,12 @@ def test_wrong_configurations_are_refused_with_a_sentence(change, message):
 @pytest.mark.parametrize("change", [
     dict(mode="direct"), dict(mode="direct", keeps_reused=True), dict(mode="direct", ranks=2),
     dict(mode="direct", ranks=2, same_steps=True), dict(mode="p2f", lookahead=20), dict(mode="sync", ranks=2),
-    dict(mode="none"), dict(mode="direct", slots=0)])
+    dict(mode="direct", slots=0)])
 @pytest.mark.parametrize("on_device", [False, True])
 def test_the_memory_of_an_engine_is_known_before(policy, change, on_device):
     table = _native.HostTable(5000, 20)
     config = FlushConfig(max_rows_per_step=300, **{"slots": 700, "policy": policy, "flush_threads": 1, **change})
-    count = 0 if config.slots == 0 or config.mode == "none" else 1 if config.same_steps else config.ranks
+    count = 0 if config.slots == 0 else 1 if config.same_steps else config.ranks
     caches = [make_policy(policy, config.slots, table.rows, np.arange(table.rows)) for _ in range(count)]
     engine = _native.Engine(table.records, table.dim, 1, _native.RowAdagradUpdate(1.0), caches, config, on_device)
     known = _native.engine_bytes(config, table.rows, table.dim, 1, "fp32", on_device)

@@ -45,7 +45,7 @@ def expected():
                                           ({"lookahead": 2, "flush_threads": 3}, 5),
                                           ({"lookahead": 10, "policy": "lfu"}, 30),
                                           ({"mode": "sync", "lookahead": 3}, 90),
-                                          ({"mode": "none"}, 0)], ids=str)
+                                          ({"mode": "sync", "flush_threads": 1}, 0)], ids=str)
 def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
     arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots)
     assert_same(arrays, expected[ranks])
@@ -128,7 +128,7 @@ def test_ranks_whose_last_batches_differ_in_length(model, rule):
 
 @pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0), ({"policy": "lfu"}, 30),
                                           ({"lookahead": 2, "flush_threads": 3}, 5),
-                                          ({"mode": "sync", "lookahead": 3}, 90), ({"mode": "none"}, 0)], ids=str)
+                                          ({"mode": "sync", "lookahead": 3}, 90)], ids=str)
 def test_half_precision_rows_equal_the_oracle(flush, slots):
     for ranks in (2, 4):
         arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots, element="fp16", delay=0.001)
