@@ -5,7 +5,7 @@ import io
 import os
 import zlib
 from itertools import chain
-from typing import Callable, Iterable, Optional, Tuple, Union
+from typing import Callable, Iterable, Optional, Tuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaR
 from .row_blocks import row_blocks
 from .row_bytes import FLOAT
 from .rows.flush_config import FlushConfig, StoreAddress
-from .rows.gathering import Gathering
 from .rows.half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
@@ -40,7 +39,7 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
-    many rows and columns. With a `replica` (a _native.Replica, or a gathering.Gathering) each of
+    many rows and columns. With a `replica` (a _native.Replica) each of
     several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica
     once it is drained. `exchange`: a _native.Exchange, for ranks that synchronise in each step (FlushConfig). `start`:
     sets the start values, before anybody else has the table: a device registers pages much sooner that are there, and
@@ -57,7 +56,7 @@ class EmbeddingStore:
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
-                 replica: Union[_native.Replica, Gathering, None] = None, exchange=None,
+                 replica: Optional[_native.Replica] = None, exchange=None,
                  start: Optional[Callable[[_native.HostTable], None]] = None,
                  make_rows: Optional[Callable[[_native.HostTable], RankRows]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding
