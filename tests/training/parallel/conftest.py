@@ -128,7 +128,8 @@ class Ranks:
         graph, ranks = load(config), config.device.num_proc
         partition = partition_of_run(folder, config.device.edge_partition, graph, ranks)
         relations = graph.n_relations * (2 if config.model.reciprocal else 1)
-        start = Tables.create(config, graph.n_entities, relations, config.run.seed)
+        alone = replace(config, device=replace(config.device, num_proc=1))
+        start = Tables.create(alone, graph.n_entities, relations, config.run.seed)
         rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None
         oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:])
                                               for name, store in start.stores.items()}, rounding)
