@@ -23,7 +23,8 @@ from .quality import command, spread, within_noise
 JOINED, NEGATIVES = 2048, 256
 RECIPES: Dict[str, List] = {
     "FB15k": ["--model_name", "TransE_l2", "--gamma", 12, "--lr", 0.25, "-adv", "--max_step", 3000],
-    "wn18rr": ["--model_name", "ComplEx", "--gamma", 100, "--lr", 0.1, "-adv", "--max_step", 2000]}
+    "wn18rr": ["--model_name", "ComplEx", "--gamma", 100, "--lr", 0.1, "-adv", "--max_step", 2000],
+}
 PENALTIES = {"FB15k": 1e-9, "wn18rr": 1e-6}
 WORKERS = {1: ["-"], 2: ["local", "global"], 4: ["local", "global"]}
 

@@ -6,11 +6,18 @@ import re
 import sys
 from typing import List
 
-EXTRAS = {"vanilla": "DGL-KE's own code: --backend vanilla, --trainer dglke, --partition metis",
-          "search": "dglke_frugal search", "plots": "Optuna's plots on the page of a search",
-          "report": "a report's pictures as PNG files", "faiss": "--index faiss", "ogb": "fetching WikiKG90M",
-          "tensorboard": "--trackers tensorboard", "wandb": "--trackers wandb", "mlflow": "--trackers mlflow",
-          "tables": "data frames in and out (pandas), and Parquet files (pyarrow)"}
+EXTRAS = {
+    "vanilla": "DGL-KE's own code: --backend vanilla, --trainer dglke, --partition metis",
+    "search": "dglke_frugal search",
+    "plots": "Optuna's plots on the page of a search",
+    "report": "a report's pictures as PNG files",
+    "faiss": "--index faiss",
+    "ogb": "fetching WikiKG90M",
+    "tensorboard": "--trackers tensorboard",
+    "wandb": "--trackers wandb",
+    "mlflow": "--trackers mlflow",
+    "tables": "data frames in and out (pandas), and Parquet files (pyarrow)",
+}
 
 
 def install_command(extra: str) -> str:

@@ -79,7 +79,8 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartitio
     if how == "random":
         if len(train) < ranks:
             raise InputError(
-                f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc")
+                f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc"
+            )
         return EdgePartition(ranks, None)
     if how == "relation":
         partition = partition_by_relation(train.relation, graph.n_relations, ranks)
@@ -90,7 +91,8 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartitio
     empty = [rank for rank, part in enumerate(partition.parts) if not len(part)]
     if empty:
         raise InputError(
-            f"METIS leaves rank {empty[0]} of {ranks} without an edge; use fewer ranks or --partition random")
+            f"METIS leaves rank {empty[0]} of {ranks} without an edge; use fewer ranks or --partition random"
+        )
     return partition
 
 
@@ -143,7 +145,8 @@ def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> n
         import torch
     except (ImportError, InputError) as error:
         raise InputError(
-            f"--partition metis cannot be used here: {error}; or choose --partition random or relation") from error
+            f"--partition metis cannot be used here: {error}; or choose --partition random or relation"
+        ) from error
     ends = (torch.from_numpy(np.array(column, np.int64)) for column in (head, tail))
     with contextlib.redirect_stdout(io.StringIO()):  # dgl says how long each of its steps took
         return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=n_entities), ranks).numpy()

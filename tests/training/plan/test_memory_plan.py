@@ -53,16 +53,42 @@ def wide(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "flags",
-    [[],
-     ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lfu", "--batch_size", 4096, "--neg_sample_size", 512],
-     ["--test"], ["--model_name", "TransR", "--hidden_dim", 200]],
+    [
+        [],
+        [
+            "--flush",
+            "p2f",
+            "--cache_ratio",
+            0.2,
+            "--cache_policy",
+            "lfu",
+            "--batch_size",
+            4096,
+            "--neg_sample_size",
+            512,
+        ],
+        ["--test"],
+        ["--model_name", "TransR", "--hidden_dim", 200],
+    ],
     ids=["in place", "through a cache", "with a test", "with matrices"],
 )
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
-    arguments, folder = Runs(wide, tmp_path).arguments("--format", "udd_hrt", "--data_files", "entities.txt",
-                                                       "relations.txt", "train.txt", "valid.txt", "test.txt",
-                                                       "--hidden_dim", 400, "--max_step", 20, *flags)
+    arguments, folder = Runs(wide, tmp_path).arguments(
+        "--format",
+        "udd_hrt",
+        "--data_files",
+        "entities.txt",
+        "relations.txt",
+        "train.txt",
+        "valid.txt",
+        "test.txt",
+        "--hidden_dim",
+        400,
+        "--max_step",
+        20,
+        *flags,
+    )
     process = Runs.process(arguments)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
@@ -96,8 +122,9 @@ def test_the_disk_of_a_run_without_checkpoints(runs, save_dtype):
 
 def test_parts_grow_with_what_they_are_for():
     def parts(**flags):
-        return plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", **flags}),
-                           GraphSize(10**6, 100, 10**7, 10**5)).parts
+        return plan_memory(
+            TrainConfig.from_flags({"model_name": "TransE_l2", **flags}), GraphSize(10**6, 100, 10**7, 10**5)
+        ).parts
 
     assert parts()["host"]["entity table"] == 10**6 * 416 * 4
     assert parts()["host"]["triples"] == 12 * 10**7
@@ -272,8 +299,17 @@ def test_the_command(plan, small, capsys):
     assert code == 2 and not found["fits"] and found["problem"] in error
     assert found["host"]["parts"]["triples"] == 12 * 601_062_811
     main(
-        ["plan", "--dataset", "small", "--format", "raw_udd_hrt", "--data_path", str(small), "--data_files",
-         "train.txt"]
+        [
+            "plan",
+            "--dataset",
+            "small",
+            "--format",
+            "raw_udd_hrt",
+            "--data_path",
+            str(small),
+            "--data_files",
+            "train.txt",
+        ]
     )
     assert "entity table" in capsys.readouterr().out
 
@@ -294,10 +330,14 @@ def test_what_is_free_is_known_here():
 
 def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     """Version 2: a limit of 1 GB, 700 MB used of which 300 MB are cached files, leaves 600 MB."""
-    files = {"/proc/self/cgroup": "0::/job", "/sys/fs/cgroup/job/memory.max": "1000000000",
-             "/proc/meminfo": "MemAvailable: 9000000 kB", "/sys/fs/cgroup/job/memory.current": "700000000",
-             "/proc/self/status": "RssAnon: 1000 kB",
-             "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000"}
+    files = {
+        "/proc/self/cgroup": "0::/job",
+        "/sys/fs/cgroup/job/memory.max": "1000000000",
+        "/proc/meminfo": "MemAvailable: 9000000 kB",
+        "/sys/fs/cgroup/job/memory.current": "700000000",
+        "/proc/self/status": "RssAnon: 1000 kB",
+        "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000",
+    }
     monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
     assert available_memory.host_bytes() == 600_000_000 + 1_024_000
 
