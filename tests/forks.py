@@ -28,7 +28,7 @@ IMPORTED = ("torch", "torch._dynamo", "dglke_frugal.cli.main", "dglke_frugal.cli
             "dglke_frugal.store.device.cuda_device", "dglke_frugal.training.run.session",
             "dglke_frugal.training.parallel.train_ranks", "dglke_frugal.training.parallel.column_run",
             "dglke_frugal.training.step.device_columns", "dglke_frugal.training.step.device_step", "devices")
-START_SECONDS = 600
+START_SECONDS = 300
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # Run by an interpreter with nothing imported, since it is started for each process.
@@ -145,7 +145,7 @@ def _become(argv, environment, folder, files):
     os.environ.update(environment)
     os.chdir(folder)
     random.seed()
-    if "OMP_NUM_THREADS" in environment:
+    if environment.get("OMP_NUM_THREADS", "").isdecimal():
         sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
     sys.executable, sys.orig_argv = argv[0], argv
     own = str(Path(__file__).parent)

@@ -10,7 +10,6 @@ import signal
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dglke_frugal.errors import InputError

@@ -1,6 +1,5 @@
 """No bit depends on the number of threads, on the instruction set, or on where rows lie."""
 
-import numpy as np
 import pytest
 
 from dglke_frugal import _native

@@ -11,7 +11,8 @@ from .resident_rows import ResidentRows
 class ReplicatedRows(ResidentRows):
     """As ResidentRows, but a replica is updated by the gradients of all ranks, which synchronise inside the step.
 
-    Ranks send each other the sums of their gradients of each row. The host table is the same for all ranks: they begin with what it holds, and rank 0 copies its replica to the host.
+    Ranks send each other the sums of their gradients of each row. The host table is the same for all ranks: they begin
+    with what it holds, and rank 0 copies its replica to the host.
     """
 
     replicated = True
