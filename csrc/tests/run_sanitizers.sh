@@ -16,7 +16,7 @@ else
   exit 1
 fi
 
-export TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
+export TSAN_OPTIONS=halt_on_error=1
 half() {  # of the tests of a program: sanitizer, program, which half
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 400 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
 }
