@@ -14,7 +14,7 @@ fb15k, and rows for the data-parallel legs there: TransE_l2, dim 400, batch 1024
 RotatE there. skewed: the graph of skewed_graph.py with the table on the devices [skewed_gpus_over_one], by the number
 of GPUs. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides, and
 ComplEx and RotatE in float32; large_rows: the data-parallel legs there.
-[n_gpus_over_one]  is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _5 behind 5 %; _no_peer; _rows) and
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _5 behind 5 %; _no_peer; _rows) and
 by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
 [frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the large table gains GPUs that
 share columns, by their number. Data parallel on the large table, of two GPUs without peer access:
