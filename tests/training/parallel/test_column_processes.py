@@ -192,11 +192,10 @@ def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
 
 @pytest.fixture
 def running(columns):
-    """Starts three ranks that have begun to train: process, folder, ids of the others."""
+    """Starts two ranks that have begun to train: process, folder, ids of the others."""
 
     def start(*given, suffering="pass", first="pass"):
-        arguments, folder = columns.arguments("--gpu", 0, 0, 0, "--parallel", "columns", "--max_step", 1_000_000,
-                                              "--log_interval", 20, *given)
+        arguments, folder = columns.arguments(*SHARDED, "--max_step", 1_000_000, "--log_interval", 20, *given)
         process = columns.start(arguments, suffering=suffering, first=first)
         wait_for(process, "[proc 1][Train](20/")
         others = workers(process.pid)
@@ -209,8 +208,8 @@ def running(columns):
 @pytest.mark.parametrize("first", ["pass", CARRIES])
 def test_a_rank_that_is_killed_stops_all(running, first):
     process, _, others = running(*CACHED, first=first)
-    os.kill(others[2], signal.SIGKILL)
-    assert re.search("Rank 2 .*has ended", last_line(process, others))
+    os.kill(others[1], signal.SIGKILL)
+    assert re.search("Rank 1 .*has ended", last_line(process, others))
 
 
 def test_a_rank_that_throws_stops_all_with_its_message(columns):
@@ -243,7 +242,7 @@ def test_an_interrupt_stops_all_after_the_same_step(running, columns):
     (checkpoint,) = (folder / "checkpoints").glob("step-*")
     steps = int(checkpoint.name[5:]) + 3
     columns.run("--max_step", steps, resume=folder)
-    expected, _ = columns.run("--gpu", 0, 0, 0, "--parallel", "columns", "--max_step", steps)
+    expected, _ = columns.run(*SHARDED, "--max_step", steps)
     assert_same(trained(folder), trained(expected))
 
 
@@ -289,8 +288,8 @@ def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
 def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, first):
     columns.use_gpus()
     process, _, others = running(*CACHED, first=first)
-    os.kill(others[2], signal.SIGKILL)
-    assert re.search("Rank 2 .*has ended", last_line(process, others))
+    os.kill(others[1], signal.SIGKILL)
+    assert re.search("Rank 1 .*has ended", last_line(process, others))
 
 
 def test_early_stopping_restores_the_best_columns(columns):
