@@ -32,13 +32,8 @@ class CMakeBuild(build_ext):
         cuda = os.environ.get("DGLKE_FRUGAL_CUDA", "auto")
         if cuda not in ("auto", "on", "off"):
             sys.exit(f"DGLKE_FRUGAL_CUDA is {cuda!r}; it must be auto, on or off")
-        options = {
-            "CMAKE_BUILD_TYPE": "Release",
-            "CMAKE_INSTALL_PREFIX": target,
-            "Python_EXECUTABLE": sys.executable,
-            "FRUGAL_CUDA": cuda.upper(),
-            "FRUGAL_MARCH": os.environ.get("DGLKE_FRUGAL_MARCH", ""),
-        }
+        options = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_INSTALL_PREFIX": target, "Python_EXECUTABLE": sys.executable,
+                   "FRUGAL_CUDA": cuda.upper(), "FRUGAL_MARCH": os.environ.get("DGLKE_FRUGAL_MARCH", "")}
         architectures = os.environ.get("DGLKE_FRUGAL_CUDA_ARCHS")
         chosen = f"-DCMAKE_CUDA_ARCHITECTURES={architectures}" if architectures else "-UCMAKE_CUDA_ARCHITECTURES"
         # cmake and ninja of this Python's environment come before those of the system, which may be too old.
@@ -59,8 +54,6 @@ class SourceDistribution(sdist):
         commit["write"](Path(base_dir))
 
 
-setup(
-    ext_modules=[CMakeExtension("dglke_frugal._native")],
-    cmdclass={"build_ext": CMakeBuild, "sdist": SourceDistribution},
-    options={"bdist_wheel": {"py_limited_api": "cp312"}} if STABLE_ABI else {},
-)
+setup(ext_modules=[CMakeExtension("dglke_frugal._native")],
+      cmdclass={"build_ext": CMakeBuild, "sdist": SourceDistribution},
+      options={"bdist_wheel": {"py_limited_api": "cp312"}} if STABLE_ABI else {})

@@ -40,10 +40,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3, help="times ours is run; the median counts")
     parser.add_argument(
-        "--vanilla_triples",
-        type=int,
-        help="let DGL-KE rank only about so many triples, evenly spaced, and scale its time; 0 for none",
-    )
+        "--vanilla_triples", type=int,
+        help="let DGL-KE rank only about so many triples, evenly spaced, and scale its time; 0 for none")
     parser.add_argument("--batch_size_eval", default="16", help="of DGL-KE")
     parser.add_argument("--gpu", type=int, default=-1, help="test on this GPU as well, then all models; -1 for none")
     parser.add_argument("--compare_every", type=int, default=40, help="triples apart that other models' ranks compare")
@@ -70,31 +68,10 @@ def run_vanilla(model, options, every):
         np.save(Path(folder) / f"{stem}_relation.npy", model.relation)
         output = Path(folder) / "ranks.npz"
         subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.vanilla_eval",
-                "--data_path",
-                options.data_path,
-                "--dataset",
-                options.dataset,
-                "--model_name",
-                model.name,
-                "--model_path",
-                folder,
-                "--hidden_dim",
-                str(model.hidden_dim),
-                "--gamma",
-                str(model.gamma),
-                "--batch_size_eval",
-                options.batch_size_eval,
-                "--threads",
-                str(options.threads),
-                "--every",
-                str(every),
-                "--output",
-                str(output),
-            ],
+            [sys.executable, "-m", "benchmarks.vanilla_eval", "--data_path", options.data_path, "--dataset",
+             options.dataset, "--model_name", model.name, "--model_path", folder, "--hidden_dim", str(model.hidden_dim),
+             "--gamma", str(model.gamma), "--batch_size_eval", options.batch_size_eval, "--threads",
+             str(options.threads), "--every", str(every), "--output", str(output)],
             check=True,
             stdout=sys.stderr,
         )
@@ -133,37 +110,22 @@ def main():
     else:
         model = random_model(options.model_name, graph, options.hidden_dim, options.gamma)
     seconds, evaluation, metrics = run_ours(model, graph, options)
-    queries = sum(
-        len(np.unique(np.stack([graph.test.relation, column]), axis=1).T)
-        for column in (graph.test.head, graph.test.tail)
-    )
+    queries = sum(len(np.unique(np.stack([graph.test.relation, column]), axis=1).T)
+                  for column in (graph.test.head, graph.test.tail))
     operations = 2.0 * queries * graph.n_entities * model.entity.shape[1]
-    result = {
-        "threads": options.threads,
-        "tables": "trained" if options.run else "random",
-        "model": model.name,
-        "dim": model.entity.shape[1],
-        "test_triples": len(graph.test),
-        "distinct_queries": queries,
-        "teraflop": operations / 1e12,
-        "eval_seconds": seconds,
-        "gigaflop_per_second": operations / seconds / 1e9,
-        "metrics": metrics.named(),
-        "pairs_decided_exactly": {side: evaluation.compared[side].close_calls for side in SIDES},
-    }
+    result = {"threads": options.threads, "tables": "trained" if options.run else "random", "model": model.name,
+              "dim": model.entity.shape[1], "test_triples": len(graph.test), "distinct_queries": queries,
+              "teraflop": operations / 1e12, "eval_seconds": seconds, "gigaflop_per_second": operations / seconds / 1e9,
+              "metrics": metrics.named(),
+              "pairs_decided_exactly": {side: evaluation.compared[side].close_calls for side in SIDES}}
     if options.vanilla_triples != 0:
         every = max(1, round(len(graph.test) / (options.vanilla_triples or len(graph.test))))
         measured, ranks = run_vanilla(model, options, every)
         scale = len(graph.test) / len(ranks["head"])
         result.update(
-            {
-                "vanilla_triples": len(ranks["head"]),
-                "vanilla_measured_seconds": measured,
-                "vanilla_eval_seconds": measured * scale,
-                "vanilla_batch_size_eval": int(options.batch_size_eval),
-                "frugal_over_vanilla_eval": measured * scale / seconds,
-                **compare_ranks(model, graph, ranks, every),
-            }
+            {"vanilla_triples": len(ranks["head"]), "vanilla_measured_seconds": measured,
+             "vanilla_eval_seconds": measured * scale, "vanilla_batch_size_eval": int(options.batch_size_eval),
+             "frugal_over_vanilla_eval": measured * scale / seconds, **compare_ranks(model, graph, ranks, every)}
         )
     result.update(gpu_leg(model, graph, evaluation, options))
     text = json.dumps(result, indent=2)

@@ -38,9 +38,8 @@ def random_model(name: str, graph, hidden_dim: int, gamma: float) -> EmbeddingMo
 
     projection = rows(graph.n_relations, dims.projection) if dims.projection else None
     hidden = hidden_dim // 2 if double else hidden_dim
-    return EmbeddingModel(
-        name, gamma, hidden, rows(graph.n_entities, dims.entity), rows(graph.n_relations, dims.relation), projection
-    )
+    return EmbeddingModel(name, gamma, hidden, rows(graph.n_entities, dims.entity),
+                          rows(graph.n_relations, dims.relation), projection)
 
 
 def seconds_of(model, graph, gpu: int, repeat: int, on_host: bool):
@@ -60,11 +59,9 @@ def seconds_of(model, graph, gpu: int, repeat: int, on_host: bool):
 def differences(expected: Evaluation, found: Evaluation, every: int = 1) -> Dict:
     """How many of the ranks of `expected`, which are those of every so many triples of `found`, differ."""
     gaps = np.concatenate([found.ranks(side)[::every] - expected.ranks(side) for side in SIDES])
-    return {
-        "ranks_compared": len(gaps),
-        "ranks_that_differ": int((gaps != 0).sum()),
-        "largest_rank_gap": float(np.abs(gaps).max(initial=0.0)),
-    }
+    return {"ranks_compared": len(gaps),
+            "ranks_that_differ": int((gaps != 0).sum()),
+            "largest_rank_gap": float(np.abs(gaps).max(initial=0.0))}
 
 
 def gpu_leg(model, graph, on_cpu: Evaluation, options) -> Dict:
@@ -82,11 +79,8 @@ def gpu_leg(model, graph, on_cpu: Evaluation, options) -> Dict:
         there, evaluation = seconds_of(one, graph, options.gpu, 2, on_host=False)
         began = time.perf_counter()
         cpu = evaluate(one, some, KnownTriples([tuple(split) for split in graph.splits.values()]))
-        result["gpu_models"][name.rpartition(":")[2]] = {
-            "dim": one.entity.shape[1],
-            "seconds": there,
-            "cpu_seconds_of_some": time.perf_counter() - began,
-            **differences(cpu, evaluation, options.compare_every),
-        }
+        result["gpu_models"][name.rpartition(":")[2]] = {"dim": one.entity.shape[1], "seconds": there,
+                                                         "cpu_seconds_of_some": time.perf_counter() - began,
+                                                         **differences(cpu, evaluation, options.compare_every)}
         print(name, result["gpu_models"][name.rpartition(":")[2]], flush=True)
     return result

@@ -81,18 +81,17 @@ def main() -> None:
         made = time.perf_counter()
         run = train(Path(folder), Path(folder) / "ckpts", options)
         whole = time.perf_counter() - made
-    result = {
-        "entities": options.entities, "relations": relations, "triples": options.triples,
-        "hidden_dim": options.hidden_dim, "row_dtype": options.row_dtype, "gpu": options.gpu, "steps": run["steps"],
-        "generate_seconds": made - began, "run_seconds": whole,
-        "load_and_initialize_seconds": run["seconds"]["initialization"],
-        "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
-        "steps_per_second": run["steps_per_second"],
-        "cache_ratio": options.cache_ratio if options.gpu[0] >= 0 else None,
-        "test_seconds": run["seconds"].get("testing"), "test": run.get("test"),
-        "planned_bytes": run["planned_host_bytes"], "peak_bytes": run["peak_host_bytes"],
-        "peak_over_plan": run["peak_host_bytes"] / run["planned_host_bytes"], "swapped_bytes": swapped_out() - swapped,
-    }  # fmt: skip
+    result = {"entities": options.entities, "relations": relations, "triples": options.triples,
+              "hidden_dim": options.hidden_dim, "row_dtype": options.row_dtype, "gpu": options.gpu,
+              "steps": run["steps"], "generate_seconds": made - began, "run_seconds": whole,
+              "load_and_initialize_seconds": run["seconds"]["initialization"],
+              "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
+              "steps_per_second": run["steps_per_second"],
+              "cache_ratio": options.cache_ratio if options.gpu[0] >= 0 else None,
+              "test_seconds": run["seconds"].get("testing"), "test": run.get("test"),
+              "planned_bytes": run["planned_host_bytes"], "peak_bytes": run["peak_host_bytes"],
+              "peak_over_plan": run["peak_host_bytes"] / run["planned_host_bytes"],
+              "swapped_bytes": swapped_out() - swapped}  # fmt: skip
     if options.entities == FREEBASE_ENTITIES and len(options.gpu) == 1:
         result["freebase_steps_per_second"] = run["steps_per_second"]
     print(json.dumps(result, indent=2))

@@ -25,10 +25,8 @@ def facts() -> Dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "gpu": _gpu(),
         "system": f"{platform.system()} {platform.release()}",
-        "versions": {
-            "python": platform.python_version(),
-            **{name: _version(name) for name in PACKAGES if _version(name)},
-        },
+        "versions": {"python": platform.python_version(),
+                     **{name: _version(name) for name in PACKAGES if _version(name)}},
     }
 
 

@@ -30,12 +30,10 @@ from .train import BATCH, NEGATIVES, RECIPES
 SECONDS = 10.0  # of PyKEEN's leg
 STEPS = {"own": (5, 85), "shared": (50, 550)}  # of two runs, whose difference counts
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**34)}
-PYKEEN = {
-    "TransE_l2": ("TransE", {"embedding_dim": 400, "scoring_fct_norm": 2}),
-    "DistMult": ("DistMult", {"embedding_dim": 400}),
-    "ComplEx": ("ComplEx", {"embedding_dim": 200}),
-    "RotatE": ("RotatE", {"embedding_dim": 200}),
-}
+PYKEEN = {"TransE_l2": ("TransE", {"embedding_dim": 400, "scoring_fct_norm": 2}),
+          "DistMult": ("DistMult", {"embedding_dim": 400}),
+          "ComplEx": ("ComplEx", {"embedding_dim": 200}),
+          "RotatE": ("RotatE", {"embedding_dim": 200})}
 
 
 def pykeen_rate(data_path: str, model: str) -> float:

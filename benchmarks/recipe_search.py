@@ -40,7 +40,7 @@ def search(folder: Path, space: Dict[str, Any], flags: List[str]) -> Dict[str, A
     dglke_search([*space_arguments(folder, space), *own, *flags])
     seconds = time.perf_counter() - start
     found = json.loads((folder / "search" / "results.json").read_text())
-    return {"trials": found["trials"], "best": found["best"], "seconds": seconds,
+    return {"trials": len(found["trials"]), "best": found["best"], "seconds": seconds,
             "recipe": {**yaml.safe_load(recipe.read_text()), **found["full"]}}
 
 
@@ -89,7 +89,7 @@ def main():
         found = report["runs"][name] = search(kept, space, [*common, *share, "--search_seed", str(options.seed)])
         found["full"] = train_in_full(found["recipe"], common)
         test = found["full"]["test"]["MRR"]
-        print(f"{name:18s} {len(found['trials'])} trials, validation MRR {found['best']['MRR']:.4f}, test {test:.4f}",
+        print(f"{name:18s} {found['trials']} trials, validation MRR {found['best']['MRR']:.4f}, test {test:.4f}",
               flush=True)
         result_file.write(options.json, report)
 

@@ -38,19 +38,16 @@ from . import result_file
 
 CACHE_RATIO = "0.05"  # on a GPU, where by default a table that fits would lie there as a whole
 TRANSR = ["fb15k/transr", "fb15k_237/transr", "wn18rr/transr"]  # nobody publishes a level for it
-PUBLISHED_MRR = {
-    "fb15k/transe_l1": 0.672, "fb15k/transe_l2": 0.649, "fb15k/distmult": 0.696, "fb15k/complex": 0.757,
-    "fb15k/rescal_dglke": 0.661, "fb15k/transr_dglke": 0.670, "fb15k/rotate": 0.726, "fb15k/simple": 0.709,
-    "fb15k_237/transe_l2": 0.313, "wn18rr/transe_l2": 0.228,
-    "wn18rr/distmult": 0.452, "wn18rr/complex": 0.475, "wn18rr/rotate": 0.478,
-    "fb15k/rescal": 0.644, "fb15k_237/rescal": 0.356, "wn18rr/rescal": 0.467,
-    "fb15k_237/distmult": 0.343, "fb15k_237/complex": 0.348, "fb15k_237/rotate": 0.333,
-    "fb15k_237/complex_softmax": 0.35, "fb15k_237/complex_softmax_1000": 0.37,
-    "fb15k_237/complex_softmax_relations": 0.388, "fb15k_237/rescal_softmax": 0.356,
-    "fb15k_237/distmult_softmax": 0.343,
-    "fb15k/complex_softmax": 0.84, "wn18rr/complex_softmax": 0.47, "wn18rr/complex_softmax_500": 0.49,
-    "wn18rr/complex_softmax_relations": 0.488, "wn18rr/distmult_softmax": 0.452, "wn18rr/rescal_softmax": 0.467,
-}  # fmt: skip
+PUBLISHED_MRR = {"fb15k/transe_l1": 0.672, "fb15k/transe_l2": 0.649, "fb15k/distmult": 0.696, "fb15k/complex": 0.757,
+                 "fb15k/rescal_dglke": 0.661, "fb15k/transr_dglke": 0.670, "fb15k/rotate": 0.726, "fb15k/simple": 0.709,
+                 "fb15k_237/transe_l2": 0.313, "wn18rr/transe_l2": 0.228, "wn18rr/distmult": 0.452,
+                 "wn18rr/complex": 0.475, "wn18rr/rotate": 0.478, "fb15k/rescal": 0.644, "fb15k_237/rescal": 0.356,
+                 "wn18rr/rescal": 0.467, "fb15k_237/distmult": 0.343, "fb15k_237/complex": 0.348,
+                 "fb15k_237/rotate": 0.333, "fb15k_237/complex_softmax": 0.35, "fb15k_237/complex_softmax_1000": 0.37,
+                 "fb15k_237/complex_softmax_relations": 0.388, "fb15k_237/rescal_softmax": 0.356,
+                 "fb15k_237/distmult_softmax": 0.343, "fb15k/complex_softmax": 0.84, "wn18rr/complex_softmax": 0.47,
+                 "wn18rr/complex_softmax_500": 0.49, "wn18rr/complex_softmax_relations": 0.488,
+                 "wn18rr/distmult_softmax": 0.452, "wn18rr/rescal_softmax": 0.467}  # fmt: skip
 
 
 def chosen(patterns):
@@ -69,9 +66,8 @@ def train(name, flags, threads, gpu=None):
             flags += ["--cache_ratio", CACHE_RATIO]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "dglke_frugal", "train", "--preset", name, "--save_path", folder, *flags]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)}
-        )
+        ended = subprocess.run(command, capture_output=True, text=True,
+                               env={**os.environ, "OMP_NUM_THREADS": str(threads)})
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command)} failed: {ended.stderr[-1000:]}")
         result = json.loads(next(Path(folder).glob("*/result.json")).read_text())
@@ -98,10 +94,8 @@ def main():
     parser.add_argument("--json", type=result_file.result_file, required=True,
                         help="write the results here; runs that are there already are kept")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
-    parser.add_argument(
-        "--runs", nargs="+", default=[*PUBLISHED_MRR, *TRANSR],
-        help="FOLDER/NAME each (fb15k, fb15k_237, wn18rr), or patterns of them such as '*softmax*'",
-    )
+    parser.add_argument("--runs", nargs="+", default=[*PUBLISHED_MRR, *TRANSR],
+                        help="FOLDER/NAME each (fb15k, fb15k_237, wn18rr), or patterns of them such as '*softmax*'")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="train each with these (the preset's own)")
     parser.add_argument("--matmul", choices=MATMULS, help="precision of products on the GPU (the preset's own)")
     parser.add_argument("--row_dtypes", nargs="+", choices=ROW_DTYPES, help="train each with rows of these types")
@@ -123,10 +117,8 @@ def main():
         name = ", ".join([name, *([] if seed is None else [f"seed {seed}"]), *([dtype] if dtype else [])])
         report["runs"][name] = found
         shown = "  ".join(f"{key} {found[key]:.4f}" for key in ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10"))
-        print(
-            f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}",
-            flush=True,
-        )
+        print(f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}",
+              flush=True)
         report["compared"] = compare(list(report["runs"].values()))
         result_file.write(options.json, report)
 

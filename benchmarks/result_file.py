@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, List, Mapping
 
 from dglke_frugal.files import replace_file
 
@@ -13,6 +13,7 @@ from . import machine
 
 PUBLISHED = Path(__file__).resolve().parent / "results"
 MACHINE = "machine"
+WIDTH = 120
 
 
 def result_file(text: str) -> Path:
@@ -22,8 +23,7 @@ def result_file(text: str) -> Path:
     if PUBLISHED in path.resolve().parents and (commit is None or commit.endswith("+")):
         why = "nobody knows the commit of this tree" if commit is None else f"this tree has changed since {commit[:-1]}"
         raise argparse.ArgumentTypeError(
-            f"{text} is among the published results, but {why}; commit first, or write to another folder"
-        )
+            f"{text} is among the published results, but {why}; commit first, or write to another folder")
     return path
 
 
@@ -39,4 +39,21 @@ def write(path: Path, figures: Mapping[str, Any]) -> None:
     if commits - {facts["commit"]}:
         facts["earlier_commits"] = sorted(commits - {facts["commit"]})
     with replace_file(path, "w") as file:
-        file.write(json.dumps({**figures, MACHINE: facts}, indent=1) + "\n")
+        file.write(in_lines({**figures, MACHINE: facts}) + "\n")
+
+
+def in_lines(value: Any, depth: int = 0, before: int = 0) -> str:
+    """JSON with as much in a line as fits. depth: of the value's line; before: the length of its name."""
+    whole = json.dumps(value)
+    if depth + before + len(whole) < WIDTH or not isinstance(value, (dict, list)):
+        return whole
+    named = [(f"{json.dumps(name)}: ", part) for name, part in value.items()] if isinstance(value, dict) else [
+        ("", part) for part in value]
+    lines: List[str] = []
+    for name, part in named:
+        text = name + in_lines(part, depth + 1, len(name))
+        if lines and "\n" not in lines[-1] + text and len(lines[-1]) + len(text) < WIDTH - 2:
+            lines[-1] += f", {text}"
+        else:
+            lines.append(" " * (depth + 1) + text)
+    return whole[0] + "\n" + ",\n".join(lines) + "\n" + " " * depth + whole[-1]

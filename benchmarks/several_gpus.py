@@ -11,17 +11,15 @@ its log but the first, added over ranks, times the batch of a rank. Legs that th
 again.
 
 fb15k, and rows for the data-parallel legs there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and
-RotatE there, and RESCAL and TransR, which several GPUs train data parallel. skewed: the graph of skewed_graph.py with
-the table on the devices [skewed_gpus_over_one], by the number of GPUs. large: N entities (20 million) by 400
-behind a cache of 5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the
-data-parallel legs there.
-[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %;
-_no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also
-[two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the
-large table gains GPUs that share columns, by their number. Data parallel on the large table, of two GPUs without peer
-access:
-[p2f_over_sync_two_gpus], the best of the ways to run P2F over sync, and [stall_share_two_gpus], the share of its
-time that a rank's host waits for rows in that one.
+RotatE there. skewed: the graph of skewed_graph.py with the table on the devices [skewed_gpus_over_one], by the number
+of GPUs. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides, and
+ComplEx and RotatE in float32; large_rows: the data-parallel legs there.
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _5 behind 5 %; _no_peer; _rows) and
+by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
+[frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the large table gains GPUs that
+share columns, by their number. Data parallel on the large table, of two GPUs without peer access:
+[p2f_over_sync_two_gpus], the best of the ways to run P2F over sync, and [stall_share_two_gpus], the share of its time
+that a rank's host waits for rows in that one.
 """
 from __future__ import annotations
 
@@ -109,24 +107,20 @@ def over(legs, ours, theirs):
 
 
 # What [n_gpus_over_one] has: its name, the part, the legs of several GPUs, those of one.
-COMPARED = [
-    ("fb15k", "fb15k", FB15K_COLUMNS, tuple(ONE)),
-    ("fb15k_5", "fb15k", ("columns",), ("one",)),
-    ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
-    ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
-    ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
-    ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
-    ("transr", "models", ("TransR_rows",), ("TransR_one",)),
-    ("skewed", "skewed", ("columns_on_device",), ("one_on_device",)),
-    ("20m", "large", ("columns",), ("one",)),
-    ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
-    ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
-    ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
-    ("fb15k_rows", "fb15k", tuple(DATA_PARALLEL), tuple(ONE)),
-    ("20m_rows", "large", tuple(DATA_PARALLEL), ("one",)),
-    ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
-    ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
-]
+COMPARED = [("fb15k", "fb15k", FB15K_COLUMNS, tuple(ONE)),
+            ("fb15k_5", "fb15k", ("columns",), ("one",)),
+            ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
+            ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
+            ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
+            ("skewed", "skewed", ("columns_on_device",), ("one_on_device",)),
+            ("20m", "large", ("columns",), ("one",)),
+            ("20m_no_peer", "large", ("columns_no_peer", *SYNCHRONISED_NO_PEER), ("one",)),
+            ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
+            ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
+            ("fb15k_rows", "fb15k", tuple(DATA_PARALLEL), tuple(ONE)),
+            ("20m_rows", "large", tuple(DATA_PARALLEL), ("one",)),
+            ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
+            ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",))]
 
 
 def ratios(report, counts):
@@ -251,10 +245,6 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)
                 for count in counts:
                     legs.leg("models", f"{model}_columns", [*graph, *SEVERAL["columns_on_device"]], model, steps, count)
-            for model in ("RESCAL", "TransR"):
-                legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, 1500)
-                for count in counts:
-                    legs.leg("models", f"{model}_rows", [*graph, "--parallel", "rows"], model, 1500, count)
         for count in counts if "fb15k" in parts else ():
             legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(count),
                                           "--num_thread", "1"], steps=200, count=count)

@@ -64,20 +64,8 @@ class _Training:
 def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, processes: int = 1) -> Measured:
     """Train until the intervals after the first add up to `seconds`. With several processes, their rates are added."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "dglke_frugal",
-            "train",
-            *flags,
-            "--max_step",
-            "100000000",
-            "--no_save_emb",
-            "--log_interval",
-            str(log_interval),
-            "--save_path",
-            folder,
-        ]
+        command = [sys.executable, "-m", "dglke_frugal", "train", *flags, "--max_step", "100000000", "--no_save_emb",
+                   "--log_interval", str(log_interval), "--save_path", folder]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         began = time.perf_counter()
         training = _Training(command, environment)

@@ -84,19 +84,8 @@ def legs_of(model, threads):
 
 def measure(model, graph, threads, repeats, seconds):
     """Rates of all legs of a model, which run in turn."""
-    common = [
-        *graph,
-        "--model_name",
-        model,
-        *RECIPES[model],
-        "-adv",
-        "--batch_size",
-        str(BATCH),
-        "--neg_sample_size",
-        str(NEGATIVES),
-        "--seed",
-        "1",
-    ]
+    common = [*graph, "--model_name", model, *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size",
+              str(NEGATIVES), "--seed", "1"]
     runs = {}
     for _ in range(repeats):
         for leg, (flags, of_process, processes, interval) in legs_of(model, threads).items():
@@ -105,13 +94,8 @@ def measure(model, graph, threads, repeats, seconds):
     for leg, found in runs.items():
         rate = statistics.median(rate for each in found for rate in each.steps_per_second)
         metrics = {name: statistics.median(each.metrics[name] for each in found) for name in found[0].metrics}
-        result[leg] = {
-            "steps_per_second": rate,
-            "step_ms": 1e3 / rate,
-            "triples_per_second": rate * BATCH,
-            "of_each_run": [each.median for each in found],
-            "metrics": metrics,
-        }
+        result[leg] = {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
+                       "of_each_run": [each.median for each in found], "metrics": metrics}
     return result
 
 
@@ -137,12 +121,9 @@ def add_traffic(result, model, graph):
     for leg, values in result.items():
         entities, relations = (unique + BATCH, BATCH) if leg.startswith("vanilla") else distinct
         step_bytes = 4 * (entities * dims.entity + relations * relation_floats)
-        values.update(
-            rows_per_step=entities + relations,
-            rows_per_second=(entities + relations) * values["steps_per_second"],
-            bytes_per_step=step_bytes,
-            bytes_per_second=step_bytes * values["steps_per_second"],
-        )
+        values.update(rows_per_step=entities + relations,
+                      rows_per_second=(entities + relations) * values["steps_per_second"], bytes_per_step=step_bytes,
+                      bytes_per_second=step_bytes * values["steps_per_second"])
 
 
 def start_up(graph, threads):
@@ -151,10 +132,8 @@ def start_up(graph, threads):
     importing = [
         timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)
     ]
-    return {
-        "first_step_seconds": statistics.median(run(flags, threads, 0, 1).start_seconds for _ in range(3)),
-        "import_seconds": statistics.median(importing),
-    }
+    return {"first_step_seconds": statistics.median(run(flags, threads, 0, 1).start_seconds for _ in range(3)),
+            "import_seconds": statistics.median(importing)}
 
 
 def timed(command):
@@ -173,39 +152,24 @@ def main():
     parser.add_argument("--models", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     options = parser.parse_args()
     rates = train_step.measured_rates(options.threads)
-    print(
-        f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy "
-        f"{rates['copy'] / 1e9:.1f} GB/s"
-    )
-    report = {
-        "threads": options.threads,
-        "rates": rates,
-        "models": {},
-        "frugal_over_vanilla_gpu": None,
-        "frugal_over_vanilla_mix": None,
-        "gpu_reason": NO_GPU,
-    }
+    print(f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy "
+          f"{rates['copy'] / 1e9:.1f} GB/s")
+    report = {"threads": options.threads, "rates": rates, "models": {}, "frugal_over_vanilla_gpu": None,
+              "frugal_over_vanilla_mix": None, "gpu_reason": NO_GPU}
     with tempfile.TemporaryDirectory() as folder:
         flags = graph_flags(options.data_path, folder)
         config = TrainConfig.from_flags(vars_of(flags)).graph
         graph = load_graph(config.dataset, config.data_path, config.format, config.data_files)
         report.update(graph=config.dataset, **start_up(flags, options.threads))
-        print(
-            f"import {report['import_seconds']:.2f} s, first step after {report['first_step_seconds']:.2f} s"
-        )
+        print(f"import {report['import_seconds']:.2f} s, first step after {report['first_step_seconds']:.2f} s")
         batches = train_step.make_batches(np.random.default_rng(0), 16)
         for model in options.models:
             legs = measure(model, flags, options.threads, options.repeats, options.seconds)
             add_traffic(legs, model, graph)
             alone = train_step.measure(model, batches, 20, options.threads, rates)
             over = frugal_over_vanilla(legs)
-            report["models"][model] = {
-                "legs": legs,
-                "frugal_over_vanilla": over,
-                "floor_ms": alone["floor_ms"],
-                "step_alone_ms": alone["ms"],
-                "phases_ms": alone["phases_ms"],
-            }
+            report["models"][model] = {"legs": legs, "frugal_over_vanilla": over, "floor_ms": alone["floor_ms"],
+                                       "step_alone_ms": alone["ms"], "phases_ms": alone["phases_ms"]}
             show(model, legs, alone, over)
             if model == "TransE_l2":
                 report.update(headline(legs, over))
@@ -231,11 +195,9 @@ def vars_of(flags):
 
 def show(model, legs, alone, over):
     for leg, values in legs.items():
-        print(
-            f"{model:10s} {leg:18s} {values['step_ms']:8.2f} ms a step, {values['steps_per_second']:7.1f} steps/s, "
-            f"{values['rows_per_second'] / 1e6:5.2f} M rows/s, {values['bytes_per_second'] / 1e9:5.2f} GB/s",
-            flush=True,
-        )
+        print(f"{model:10s} {leg:18s} {values['step_ms']:8.2f} ms a step, {values['steps_per_second']:7.1f} steps/s, "
+              f"{values['rows_per_second'] / 1e6:5.2f} M rows/s, {values['bytes_per_second'] / 1e9:5.2f} GB/s",
+              flush=True)
     phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in alone["phases_ms"].items())
     ratio = "" if over is None else f"; {over:.2f}x vanilla"
     print(f"{model:10s} step alone {alone['ms']:.2f} ms, floor {alone['floor_ms']:.2f} ms; {phases}{ratio}", flush=True)

@@ -42,20 +42,12 @@ from .train import BATCH, FB15K_SIZED, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph
 
 LARGE_TRIPLES = 5_000_000
 CACHED = ["--cache_ratio", "0.05"]
-FRUGAL = {
-    "frugal": CACHED,
-    "frugal_default": [],
-    "frugal_all_cached": ["--cache_ratio", "1"],
-    "frugal_on_device": ["--flush", "none"],
-    "frugal_on_device_tf32x3": ["--flush", "none", "--matmul", "tf32x3"],
-    "frugal_no_graphs": [*CACHED, "--cuda_graphs", "off"],
-    "frugal_staged": [*CACHED, "--flush", "p2f"],
-    "frugal_sync": [*CACHED, "--flush", "sync"],
-    "frugal_tf32x3": [*CACHED, "--matmul", "tf32x3"],
-    "frugal_tf32": [*CACHED, "--matmul", "tf32"],
-    "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
-    "frugal_fp16_rows_on_device": ["--flush", "none", "--row_dtype", "fp16"],
-}
+FRUGAL = {"frugal": CACHED, "frugal_default": [], "frugal_all_cached": ["--cache_ratio", "1"],
+          "frugal_on_device": ["--flush", "none"], "frugal_on_device_tf32x3": ["--flush", "none", "--matmul", "tf32x3"],
+          "frugal_no_graphs": [*CACHED, "--cuda_graphs", "off"], "frugal_staged": [*CACHED, "--flush", "p2f"],
+          "frugal_sync": [*CACHED, "--flush", "sync"], "frugal_tf32x3": [*CACHED, "--matmul", "tf32x3"],
+          "frugal_tf32": [*CACHED, "--matmul", "tf32"], "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
+          "frugal_fp16_rows_on_device": ["--flush", "none", "--row_dtype", "fp16"]}
 PARTS = ("fb15k", "memory", "models", "shapes", "large")
 WN18RR_SIZED = SyntheticGraph(40_943, 11, 86_835, 1000, 1000, name="wn18rr-sized")
 ONE_RELATION = replace(FB15K_SIZED, n_relations=1, name="one_relation")

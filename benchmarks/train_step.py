@@ -34,12 +34,10 @@ from . import result_file
 
 ENTITIES, RELATIONS, HIDDEN, BATCH, NEGATIVES = 14951, 1345, 400, 1024, 256
 PHASES = ("queries", "scores", "negatives", "updates")
-FLAGS = {
-    "RotatE": (200, True, False),
-    "SimplE": (400, True, True),
-    "RESCAL": (200, False, False),
-    "TransR": (100, False, False),
-}
+FLAGS = {"RotatE": (200, True, False),
+         "SimplE": (400, True, True),
+         "RESCAL": (200, False, False),
+         "TransR": (100, False, False)}
 
 
 def skewed(random, count, size):
@@ -49,20 +47,10 @@ def skewed(random, count, size):
 
 def make_batches(random, count):
     """Batches that corrupt tails and heads in turn."""
-    return [
-        _native.make_batch(
-            skewed(random, ENTITIES, BATCH),
-            skewed(random, RELATIONS, BATCH),
-            skewed(random, ENTITIES, BATCH),
-            random.integers(0, ENTITIES, BATCH),
-            bool(i % 2),
-            NEGATIVES,
-            ENTITIES,
-            RELATIONS,
-            step=i,
-        )
-        for i in range(count)
-    ]
+    return [_native.make_batch(skewed(random, ENTITIES, BATCH), skewed(random, RELATIONS, BATCH),
+                               skewed(random, ENTITIES, BATCH), random.integers(0, ENTITIES, BATCH), bool(i % 2),
+                               NEGATIVES, ENTITIES, RELATIONS, step=i)
+            for i in range(count)]
 
 
 def product_rate(threads):
@@ -89,12 +77,10 @@ def measured_rates(threads):
     """What floors are made of: operations, numbers or bytes per second."""
     import torch
 
-    return {
-        "product": product_rate(threads),
-        "root": elementwise_rate(threads, lambda a, b, out: torch.sqrt(a, out=out)),
-        "quotient": elementwise_rate(threads, lambda a, b, out: torch.div(a, b, out=out)),
-        "copy": copy_rate(threads),
-    }
+    return {"product": product_rate(threads),
+            "root": elementwise_rate(threads, lambda a, b, out: torch.sqrt(a, out=out)),
+            "quotient": elementwise_rate(threads, lambda a, b, out: torch.div(a, b, out=out)),
+            "copy": copy_rate(threads)}
 
 
 def copy_rate(threads):
@@ -144,9 +130,8 @@ def measure(name, batches, steps, threads, rates):
         tables.append(_native.HostTable(RELATIONS, dims.projection))
     for stream, table in enumerate(tables):
         table.init_uniform(-bound, bound, 1, stream)
-    step = native_step(
-        StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)), threads
-    )
+    step = native_step(StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)),
+                       threads)
     times = []
     for i in range(steps + 4):
         if i == 4:  # the first ones make the buffers
@@ -154,13 +139,8 @@ def measure(name, batches, steps, threads, rates):
         times.append(timed(lambda: step.run_in_place(batches[i % len(batches)], *tables)))
     phases = {phase: 1e3 * (after - start) / steps for phase, start, after in zip(PHASES, before, step.phase_seconds)}
     floor = 1e3 * statistics.mean(floor_seconds(model, batch, dims, rates) for batch in batches)
-    return {
-        "ms": 1e3 * statistics.median(times[4:]),
-        "best_ms": 1e3 * min(times[4:]),
-        "floor_ms": floor,
-        "phases_ms": phases,
-        "dims": [dims.entity, dims.relation, dims.projection],
-    }
+    return {"ms": 1e3 * statistics.median(times[4:]), "best_ms": 1e3 * min(times[4:]), "floor_ms": floor,
+            "phases_ms": phases, "dims": [dims.entity, dims.relation, dims.projection]}
 
 
 def main():
@@ -171,27 +151,19 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
     rates = measured_rates(args.threads)
-    print(
-        f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, "
-        f"{rates['root'] / 1e9:.1f} G roots and {rates['quotient'] / 1e9:.1f} G quotients/s, "
-        f"copy {rates['copy'] / 1e9:.1f} GB/s"
-    )
+    print(f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, "
+          f"{rates['root'] / 1e9:.1f} G roots and {rates['quotient'] / 1e9:.1f} G quotients/s, "
+          f"copy {rates['copy'] / 1e9:.1f} GB/s")
     batches = make_batches(np.random.default_rng(0), 16)
     results = {}
     for name in args.models:
         results[name] = result = measure(name, batches, args.steps, args.threads, rates)
         phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in result["phases_ms"].items())
-        print(
-            f"{name:10s} {result['ms']:8.2f} ms a step "
-            f"(best {result['best_ms']:.2f}, floor {result['floor_ms']:.2f}): {phases}"
-        )
+        print(f"{name:10s} {result['ms']:8.2f} ms a step "
+              f"(best {result['best_ms']:.2f}, floor {result['floor_ms']:.2f}): {phases}")
     if args.json:
-        report = {
-            "threads": args.threads,
-            "rates": rates,
-            "models": results,
-            "step_ms": {name: result["ms"] for name, result in results.items()},
-        }
+        report = {"threads": args.threads, "rates": rates, "models": results,
+                  "step_ms": {name: result["ms"] for name, result in results.items()}}
         result_file.write(args.json, report)
 
 

@@ -10,20 +10,12 @@ import numpy as np
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for flag in (
-        "--data_path",
-        "--dataset",
-        "--model_name",
-        "--model_path",
-        "--hidden_dim",
-        "--gamma",
-        "--batch_size_eval",
-    ):
+    for flag in ("--data_path", "--dataset", "--model_name", "--model_path", "--hidden_dim", "--gamma",
+                 "--batch_size_eval"):
         parser.add_argument(flag, required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument(
-        "--every", type=int, required=True, help="rank every n-th test triple (not with repeated triples)"
-    )
+    parser.add_argument("--every", type=int, required=True,
+                        help="rank every n-th test triple (not with repeated triples)")
     parser.add_argument("--output", required=True, help="npz with ranks_head, ranks_tail, seconds")
     arguments = parser.parse_args()
 

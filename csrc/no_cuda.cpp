@@ -1,6 +1,5 @@
 // Replaces the CUDA sources of all folders in a build without CUDA, where nobody has device memory.
 #include "base/device/device_error.h"
-#include "comm/cuda/gather_arrays.h"
 #include "comm/cuda/owner_transfer.h"
 #include "comm/cuda/peer_memory.h"
 #include "comm/cuda/replica_updates.h"
@@ -37,10 +36,6 @@ bool reach_each_other(int, int) { return false; }
 void barrier(const DeviceExchange&, std::uintptr_t) { refuse_cuda(); }
 
 void all_reduce_mean(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) { refuse_cuda(); }
-
-void put_arrays(const DeviceExchange&, std::span<const GatheredArray>, std::uintptr_t) { refuse_cuda(); }
-
-void take_arrays(const DeviceExchange&, std::span<const GatheredArray>, std::uintptr_t) { refuse_cuda(); }
 
 PeerBuffer::PeerBuffer(std::size_t, const std::string&) { refuse_cuda(); }
 PeerBuffer::~PeerBuffer() = default;

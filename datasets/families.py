@@ -35,10 +35,8 @@ Molina Moreau Mori Nakamura Navarro Nguyen Novak Okafor Olsen Ortega Osei Park P
 Ramos Reyes Ricci Rojas Romano Rossi Roth Sahin Santos Sato Schulz Seidel Silva Singh Solberg Sorensen Steiner Suzuki
 Tanaka Torres Traore Vidal Vogel Wagner Weber Winter Wolff Yamada Yilmaz Zeller Zimmer""".split()
 
-INVERSE = {
-    "parent_of": "child_of", "grandparent_of": "grandchild_of", "aunt_or_uncle_of": "niece_or_nephew_of",
-    "sibling_of": "sibling_of", "spouse_of": "spouse_of", "cousin_of": "cousin_of",
-}
+INVERSE = {"parent_of": "child_of", "grandparent_of": "grandchild_of", "aunt_or_uncle_of": "niece_or_nephew_of",
+           "sibling_of": "sibling_of", "spouse_of": "spouse_of", "cousin_of": "cousin_of"}
 DERIVED = ("grandparent_of", "aunt_or_uncle_of", "sibling_of", "cousin_of")  # follow from the parents alone
 
 Fact = Tuple[int, str, int]

@@ -27,10 +27,8 @@ def shown(value: object) -> str:
 
 def unencodable(error: UnicodeEncodeError) -> InputError:
     """The message about text that the file names of this locale cannot hold."""
-    return InputError(
-        f"{ascii(shown(error.object))} cannot be written in this locale's encoding ({error.encoding}); "
-        "set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
-    )
+    return InputError(f"{ascii(shown(error.object))} cannot be written in this locale's encoding ({error.encoding}); "
+                      "set LC_ALL=C.UTF-8 or PYTHONUTF8=1")
 
 
 _SHORT_OF = {

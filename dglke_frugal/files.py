@@ -43,15 +43,13 @@ def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
                 file = stack.enter_context(_written_beside(Path(os.path.realpath(path)), status, mode))
         except OSError as error:
             raise shortage(error) or InputError(
-                f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
-            ) from error
+                f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable") from error
         try:
             with stack.pop_all():
                 yield file
         except OSError as error:
             raise shortage(error) or InputError(
-                f"cannot write {path}: {error.strerror}; free some space or choose another folder"
-            ) from error
+                f"cannot write {path}: {error.strerror}; free some space or choose another folder") from error
 
 
 @contextlib.contextmanager
@@ -78,8 +76,7 @@ def replace_together(folder: str | os.PathLike) -> Iterator[Path]:
             raise
     except OSError as error:
         raise shortage(error) or InputError(
-            f"cannot write {folder}: {error.strerror}; free some space or choose another folder"
-        ) from error
+            f"cannot write {folder}: {error.strerror}; free some space or choose another folder") from error
     finish_replacing(folder)
 
 
@@ -102,8 +99,7 @@ def finish_replacing(folder: str | os.PathLike) -> None:
         complete.rmdir()
     except OSError as error:
         raise shortage(error) or InputError(
-            f"cannot write {folder}: {error.strerror}; make it writable, and resume the run"
-        ) from error
+            f"cannot write {folder}: {error.strerror}; make it writable, and resume the run") from error
 
 
 def is_being_replaced(folder: str | os.PathLike) -> bool:

@@ -12,12 +12,10 @@ from . import _native
 def describe(gpus: Sequence[int] = ()) -> Dict[str, Any]:
     """processor, cores that this process may use, memory in bytes, and the names of these GPUs, as plain data."""
     devices, _ = _native.cuda_devices(with_free_memory=False) if gpus else ([], "")
-    return {
-        "processor": _processor() or platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "gpus": [devices[gpu]["name"] for gpu in gpus if 0 <= gpu < len(devices)],
-    }
+    return {"processor": _processor() or platform.machine(),
+            "cores": len(os.sched_getaffinity(0)),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "gpus": [devices[gpu]["name"] for gpu in gpus if 0 <= gpu < len(devices)]}
 
 
 def _processor() -> str:

@@ -92,24 +92,11 @@ class Option:
         return isinstance(self.default, bool)
 
 
-def option(
-    default: Any,
-    help: str,
-    *,
-    changes: Change,
-    used: When = IN_EVERY_RUN,
-    type: Optional[Callable[[str], Any]] = None,
-    choices: Optional[Sequence[Any]] = None,
-    many: bool = False,
-    metavar: Optional[str] = None,
-    short: Optional[str] = None,
-    of_dglke: bool = False,
-    dglke_loop: Optional[Sequence[Any]] = (),
-    group: Optional[str] = None,
-    level: str = "",
-    default_words: Optional[str] = None,
-    new_runs_only: bool = False,
-) -> Any:
+def option(default: Any, help: str, *, changes: Change, used: When = IN_EVERY_RUN,
+           type: Optional[Callable[[str], Any]] = None, choices: Optional[Sequence[Any]] = None, many: bool = False,
+           metavar: Optional[str] = None, short: Optional[str] = None, of_dglke: bool = False,
+           dglke_loop: Optional[Sequence[Any]] = (), group: Optional[str] = None, level: str = "",
+           default_words: Optional[str] = None, new_runs_only: bool = False) -> Any:
     """A field of an options class; see Option. type: `parse`, by default the type of the default, str for `many`.
     group: of the help, by default that of the class."""
     parse = type or (str if default is None or many else default.__class__)

@@ -644,20 +644,10 @@ def check(config: TrainConfig) -> None:
     flags = config.to_flags()
     check_dataset(config.graph.dataset)
     _check_sizes(flags)
-    _at_least(
-        flags,
-        1,
-        "hidden_dim",
-        "batch_size",
-        *([] if config.batch.against_all else ["neg_sample_size"]),
-        *([] if config.batch.neg_chunk_size is None else ["neg_chunk_size"]),
-        "batch_size_eval",
-        "log_interval",
-        *([] if isinstance(config.evaluation.eval_interval, str) else ["eval_interval"]),
-        "num_proc",
-        "num_thread",
-        "machine_timeout",
-    )
+    _at_least(flags, 1, "hidden_dim", "batch_size", *([] if config.batch.against_all else ["neg_sample_size"]),
+              *([] if config.batch.neg_chunk_size is None else ["neg_chunk_size"]), "batch_size_eval", "log_interval",
+              *([] if isinstance(config.evaluation.eval_interval, str) else ["eval_interval"]), "num_proc",
+              "num_thread", "machine_timeout")
     _at_least(flags, 1, "lookahead")
     if config.store.flush_threads is not None:
         _at_least(flags, 1, "flush_threads")
@@ -736,10 +726,8 @@ def _check_patience(config: TrainConfig) -> None:
         if getattr(run, flag) and not evaluation.valid:
             raise InputError(f"--{flag} watches the validation metrics; add --valid")
         if getattr(run, flag) and not config.counts_epochs and evaluation.eval_interval > run.max_step:
-            raise InputError(
-                f"--{flag} watches validations, and there are none: --eval_interval "
-                f"{evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller one"
-            )
+            raise InputError(f"--{flag} watches validations, and there are none: --eval_interval "
+                             f"{evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller one")
     if run.max_epoch is not None and not 0 < run.max_epoch < math.inf:
         raise InputError(f"--max_epoch is {run.max_epoch}; give a number of epochs above 0")
     if not 0 <= run.early_stop_delta < math.inf:
@@ -770,5 +758,4 @@ def _check_device(device: DeviceConfig) -> None:
         raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
     if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):
         raise InputError(
-            f"--num_proc {device.num_proc} cannot be shared out over {len(gpus)} GPUs; use a multiple of it"
-        )
+            f"--num_proc {device.num_proc} cannot be shared out over {len(gpus)} GPUs; use a multiple of it")

@@ -14,11 +14,8 @@ REMOVED: Mapping[str, str] = {
     "--deterministic": "runs are always deterministic; leave it out",
     "--host_read": "GPUs read host rows in place; leave it out",
     "--host_write": "use --flush direct for stores by the GPU itself, --flush p2f for flush threads",
-    "--matmul bf16": "use tf32, which has more digits",
-    "--parallel dims": "its name is now columns",
-    "--row_dtype bf16": "use fp16, which has more digits",
-    "--save_dtype bf16": "use fp16, which has more digits",
-}
+    "--matmul bf16": "use tf32, which has more digits", "--parallel dims": "its name is now columns",
+    "--row_dtype bf16": "use fp16, which has more digits", "--save_dtype bf16": "use fp16, which has more digits"}
 
 
 def instead_of_flag(name: object, flags: Iterable[str]) -> str:

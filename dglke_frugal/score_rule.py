@@ -51,8 +51,7 @@ def score_rule_of_run(model_name: str, asked: Optional[str], dglke_loop: bool) -
     if dglke_loop and asked == "textbook":
         raise InputError(
             f"--score_rule textbook is not what DGL-KE's own loop does with {model_name}; leave it out, or train with "
-            "--backend frugal --trainer native"
-        )
+            "--backend frugal --trainer native")
     return asked or ("dglke" if dglke_loop else "textbook")
 
 

@@ -16,14 +16,12 @@ from dglke_frugal.options import (BatchConfig, EvaluationConfig, GraphConfig, Lo
 from dglke_frugal.training.train import train
 
 SEED = 1
-QUESTIONS = {
-    "parent_of": "Who is a child of {}?",
-    "child_of": "Who is a parent of {}?",
-    "grandparent_of": "Who is a grandchild of {}?",
-    "spouse_of": "Who is married to {}?",
-    "sibling_of": "Who is a sibling of {}?",
-    "cousin_of": "Who is a cousin of {}?",
-}
+QUESTIONS = {"parent_of": "Who is a child of {}?",
+             "child_of": "Who is a parent of {}?",
+             "grandparent_of": "Who is a grandchild of {}?",
+             "spouse_of": "Who is married to {}?",
+             "sibling_of": "Who is a sibling of {}?",
+             "cousin_of": "Who is a cousin of {}?"}
 
 
 def configuration(data: Path, save_path: Path, steps: int) -> TrainConfig:

@@ -51,17 +51,13 @@ class Recipe:
 
     def main(self, argv: Optional[Sequence[str]] = None) -> None:
         """Entry point. argv: the arguments without the program's name."""
-        parser = argparse.ArgumentParser(
-            prog=f"python -m {self.package}",
-            allow_abbrev=False,
-            description=f"Train one of the presets of {self.package.split('.')[-1]}.",
-            epilog="All other flags go to dglke_train, before those of the file.",
-        )
+        parser = argparse.ArgumentParser(prog=f"python -m {self.package}", allow_abbrev=False,
+                                         description=f"Train one of the presets of {self.package.split('.')[-1]}.",
+                                         epilog="All other flags go to dglke_train, before those of the file.")
         parser.add_argument("--recipe", choices=self.names(), default=self.default, help="which run (%(default)s)")
         parser.add_argument("--small", action="store_true", help="on a small graph that is made here")
-        parser.add_argument(
-            "--out", type=Path, help="folder for the small graph and its run (default: a temporary one)"
-        )
+        parser.add_argument("--out", type=Path,
+                            help="folder for the small graph and its run (default: a temporary one)")
         own, flags = parser.parse_known_args(argv)
         file = self.folder / f"{own.recipe}.yaml"
         if not own.small:
@@ -77,14 +73,6 @@ class Recipe:
             if model in SMALL_DIM:
                 changed += ["--hidden_dim", SMALL_DIM[model]]
             dglke_train(
-                [
-                    "--config",
-                    str(file),
-                    "--data_path",
-                    str(out / "data"),
-                    "--save_path",
-                    str(out / "ckpts"),
-                    *changed,
-                    *flags,
-                ]
+                ["--config", str(file), "--data_path", str(out / "data"), "--save_path", str(out / "ckpts"), *changed,
+                 *flags]
             )

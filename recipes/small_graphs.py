@@ -14,10 +14,8 @@ def families_as(dataset: str) -> Callable[[Path], None]:
         splits = families.generate(people=1500)
         families.write(data / dataset, splits)
         triples = [triple for split in splits.values() for triple in split]
-        names = {
-            "entities": {name for head, _, tail in triples for name in (head, tail)},
-            "relations": {relation for _, relation, _ in triples},
-        }
+        names = {"entities": {name for head, _, tail in triples for name in (head, tail)},
+                 "relations": {relation for _, relation, _ in triples}}
         for file, found in names.items():
             with replace_file(data / dataset / f"{file}.dict", "w") as lines:
                 lines.writelines(f"{number}\t{name}\n" for number, name in enumerate(sorted(found)))

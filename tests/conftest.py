@@ -1,6 +1,8 @@
 """Fixtures that many tests share: where the reference data lies, and which tests can run here."""
+import contextlib
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,34 @@ def golden(reference):
 def graphs(reference):
     """Folder of real graphs in DGL-KE's layouts."""
     return reference / "data"
+
+
+@contextlib.contextmanager
+def forked_interpreter():
+    from forks import Forks
+
+    with tempfile.TemporaryDirectory() as folder:  # whose path is short
+        forks = Forks(Path(folder))
+        yield forks.interpreter
+        forks.close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Of pytest-xdist: all its workers share an interpreter."""
+    if not hasattr(node.config, "interpreter"):
+        opened = contextlib.ExitStack()
+        node.config.interpreter = opened.enter_context(forked_interpreter())
+        node.config.add_cleanup(opened.close)
+    node.workerinput["interpreter"] = node.config.interpreter
+
+
+@pytest.fixture(scope="session")
+def interpreter(request):
+    """Of processes on the CPU (tests/forks.py)."""
+    shared = getattr(request.config, "workerinput", {}).get("interpreter")
+    with contextlib.nullcontext(shared) if shared else forked_interpreter() as path:
+        yield path
 
 
 @pytest.fixture

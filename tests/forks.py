@@ -4,7 +4,7 @@ A server imports what runs need and forks for each of them. `Forks.interpreter` 
 a small script that hands its arguments, environment, folder and open files to the server, and ends as the forked
 process does; what it is sent by signal the process gets, too. A process starts others by the same script. For runs of
 which a test wants the result: their process id is the script's, /proc shows the server's command line, and what
-libraries read from the environment when they are loaded is as it was for the server.
+libraries but torch read from the environment when they are loaded is as it was for the server.
 """
 import atexit
 import contextlib
@@ -21,22 +21,26 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from pathlib import Path
 
-IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.device.cuda_device",
-            "dglke_frugal.training.run.session", "dglke_frugal.training.parallel.train_ranks",
-            "dglke_frugal.training.parallel.column_run", "dglke_frugal.training.step.device_columns",
-            "dglke_frugal.training.step.device_step", "devices")
-START_SECONDS = 600.0
+IMPORTED = ("torch", "torch._dynamo", "dglke_frugal.cli.main", "dglke_frugal.cli.train",
+            "dglke_frugal.store.device.cuda_device", "dglke_frugal.training.run.session",
+            "dglke_frugal.training.parallel.train_ranks", "dglke_frugal.training.parallel.column_run",
+            "dglke_frugal.training.step.device_columns", "dglke_frugal.training.step.device_step", "devices")
+START_SECONDS = 300
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # Run by an interpreter with nothing imported, since it is started for each process.
 SCRIPT = """#!{python} -SE
-import marshal, os, signal, sys, socket
+import marshal, os, signal, socket, sys, time
 connection = socket.socket(socket.AF_UNIX)
-connection.connect({path!r})
+for _ in range({seconds} * 50):
+    try:
+        connection.connect({path!r})
+        break
+    except FileNotFoundError:  # the server is importing
+        time.sleep(0.02)
 files = [0, 1, 2]
 for name in os.listdir("/proc/self/fd"):
     if int(name) > 2 and int(name) != connection.fileno() and os.path.exists("/proc/self/fd/" + name):
@@ -67,14 +71,11 @@ class Forks:
         path = str(folder / "forks")
         self.interpreter = str(folder / "interpreter")
         with open(self.interpreter, "w", encoding="utf-8") as script:
-            script.write(SCRIPT.format(python=sys.executable, path=path, forwarded=tuple(map(int, FORWARDED))))
+            script.write(SCRIPT.format(python=sys.executable, path=path, seconds=START_SECONDS,
+                                       forwarded=tuple(map(int, FORWARDED))))
         os.chmod(self.interpreter, 0o755)
         self._server = subprocess.Popen([sys.executable, __file__, path, self.interpreter], stdin=subprocess.PIPE,
                                         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # it would start threads
-        deadline = time.monotonic() + START_SECONDS
-        while not os.path.exists(path):
-            assert self._server.poll() is None and time.monotonic() < deadline, "the server of forks did not start"
-            time.sleep(0.01)
 
     def close(self):
         self._server.stdin.close()  # it ends then
@@ -97,7 +98,7 @@ def serve(path, interpreter):
         while True:
             ready, _, _ = select.select([listening, sys.stdin], [], [])
             if sys.stdin in ready:
-                return
+                os._exit(0)  # without what libraries report at the end
             connection, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
@@ -144,6 +145,8 @@ def _become(argv, environment, folder, files):
     os.environ.update(environment)
     os.chdir(folder)
     random.seed()
+    if environment.get("OMP_NUM_THREADS", "").isdecimal():
+        sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
     sys.executable, sys.orig_argv = argv[0], argv
     own = str(Path(__file__).parent)
     paths = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
@@ -154,9 +157,14 @@ def _become(argv, environment, folder, files):
         sys.modules.pop("sitecustomize", None)
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module("sitecustomize")
+        if argv[1] == "-u":  # of torchrun
+            del argv[1]
         if argv[1] == "-m":
             sys.argv = argv[2:]
             runpy.run_module(argv[2], run_name="__main__", alter_sys=True)
+        elif argv[1] != "-c":
+            sys.argv, sys.path[0] = argv[1:], os.path.dirname(argv[1])
+            runpy.run_path(argv[1], run_name="__main__")
         else:
             sys.argv = ["-c", *argv[3:]]
             exec(compile(argv[2], "<string>", "exec"), {"__name__": "__main__"})

@@ -35,10 +35,8 @@ class Trace:
     def initial_tables(self):
         """entity, relation and (TransR) projection tables, float32, as the recorder drew them."""
         meta, random = self.meta, np.random.default_rng(self.meta.seed)
-        shapes = [
-            (meta.n_entities, meta.entity_dim, meta.emb_init),
-            (meta.n_relations, meta.relation_dim, meta.emb_init),
-        ]
+        shapes = [(meta.n_entities, meta.entity_dim, meta.emb_init),
+                  (meta.n_relations, meta.relation_dim, meta.emb_init)]
         if meta.model == "TransR":
             shapes.append((meta.n_relations, meta.entity_dim * meta.relation_dim, 1.0))
         return [random.uniform(-bound, bound, (rows, dim)).astype(np.float32) for rows, dim, bound in shapes]

@@ -62,8 +62,7 @@ EngineConfig config_of(nb::handle config, const RowLayout& layout, std::int64_t 
   read("mode", mode);
   found.mode = named<FlushMode>({{"direct", FlushMode::kDirect},
                                  {"p2f", FlushMode::kP2F},
-                                 {"sync", FlushMode::kSync},
-                                 {"none", FlushMode::kOff}},
+                                 {"sync", FlushMode::kSync}},
                                 mode, "flush mode");
   found.layout = layout;
   found.rows = rows;

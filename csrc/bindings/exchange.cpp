@@ -7,8 +7,6 @@
 
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
-#include "comm/cuda/gather_arrays.h"
-#include "comm/gather_arrays.h"
 #include "comm/owner_lists.h"
 
 namespace frugal::bindings::exchange {
@@ -16,7 +14,6 @@ namespace {
 
 using Segment = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
-using RanksRows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
 
 // Mean squares over the columns of all ranks, from those over each rank's: on the CPU they are in `means`, on a device
 // compute_gradients has put them into the exchange.
@@ -28,27 +25,6 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
   if (means.device_type() != nb::device::cuda::value) return exchange.host().all_reduce_mean(means.data(), count);
   if (exchange.device().near) throw std::logic_error("near ranks only synchronise over mean squares");
   cuda::all_reduce_mean(exchange.device(), count, means.data(), stream);
-}
-
-// See comm/gather_arrays.h.
-void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintptr_t stream) {
-  std::vector<GatheredArray> gathered;
-  for (const RanksRows& array : arrays) {
-    if (static_cast<int>(array.shape(0)) != exchange.host().ranks())
-      throw std::invalid_argument("each array has a row of each rank");
-    gathered.push_back({array.data(), static_cast<std::int64_t>(array.shape(1))});
-  }
-  if (arrays.empty()) return;
-  const nb::gil_scoped_release release;
-  if (arrays[0].device_type() != nb::device::cuda::value) {
-    gather_arrays(exchange.host(), gathered);
-    return;
-  }
-  check_room(exchange.host(), gathered);
-  cuda::barrier(exchange.device(), stream);
-  cuda::put_arrays(exchange.device(), gathered, stream);
-  cuda::barrier(exchange.device(), stream);
-  cuda::take_arrays(exchange.device(), gathered, stream);
 }
 
 // (rows (n,) int64, how many each rank has of them, how many of this rank's rows each owner has).
@@ -168,14 +144,6 @@ void bind(nb::module_& module) {
           "(address, floats) of the ranks' parts of mean squares in this rank's device memory: the first one's, and "
           "how far "
           "apart they are.")
-      .def(
-          "gather", &gather, "arrays"_a, "stream"_a = 0,
-          "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row "
-          "is "
-          "there; get all others', in two collectives. The exchange has room for a rank's rows, each rounded up to "
-          "four "
-          "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Once a rank has failed "
-          "others' rows are an earlier step's, or this rank's own.")
       .def(
           "fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
           "End all waiting, with the first sentence that any rank gives.")

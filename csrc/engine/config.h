@@ -22,7 +22,6 @@ enum class FlushMode : std::uint8_t {
             // they send in a step are applied by one of them (comm/shared_rows.h)
   kP2F,     // through staging and flush workers, by next use; a step waits only for the rows that it reads
   kSync,    // the same, but every record of a step lands before the next step
-  kOff,     // no caches, no queue, no flush threads but one that applies each step's records in order: the reference
 };
 
 struct EngineConfig {

@@ -13,7 +13,6 @@
 
 #include "base/parallel/shared_mapping.h"
 #include "base/parallel/start_thread.h"
-#include "engine/in_order_flusher.h"
 #include "engine/p2f/flush_worker.h"
 #include "engine/planner.h"
 #include "engine/segment.h"
@@ -113,7 +112,7 @@ void EngineConfig::run_on_devices(bool evicts) {
 struct Engine::Parts {
   EngineConfig config;
   std::shared_ptr<Segment> segment;
-  std::vector<std::unique_ptr<Flusher>> flushers;
+  std::vector<std::unique_ptr<FlushWorker>> flushers;
   std::shared_ptr<GivenRows> given;  // of rank 0, if there is one plan
   std::unique_ptr<Planner> planner;
   std::unique_ptr<RankWatch> watch;
@@ -154,10 +153,7 @@ Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts
   parts.segment = Segment::create(parts.config, shared);
   std::vector<Inbox*> inboxes;
   for (int i = 0; i < parts.segment->shape().workers; ++i) {
-    if (parts.config.mode == FlushMode::kOff)
-      parts.flushers.push_back(std::make_unique<InOrderFlusher>(parts.config, parts.segment));
-    else
-      parts.flushers.push_back(std::make_unique<FlushWorker>(parts.config, parts.segment, i));
+    parts.flushers.push_back(std::make_unique<FlushWorker>(parts.config, parts.segment, i));
     inboxes.push_back(&parts.flushers.back()->inbox());
   }
   if (parts.segment->shape().plans == 1) parts.given = std::make_shared<GivenRows>(parts.segment->shape().window);
@@ -181,11 +177,10 @@ std::int64_t Engine::bytes_of(const EngineConfig& config) {
   const SegmentShape shape = SegmentShape::of(config);
   std::int64_t slots = 0;
   bool counts = false;
-  if (config.mode != FlushMode::kOff)
-    for (const auto& cache : config.caches) {
-      slots += cache->slots();
-      counts |= cache->wants_count();
-    }
+  for (const auto& cache : config.caches) {
+    slots += cache->slots();
+    counts |= cache->wants_count();
+  }
   return Segment::bytes_of(shape) + Planner::bytes_of(shape, slots, counts);
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/flusher.h"
+#include "engine/p2f/flush_counters.h"
 #include "engine/given_rows.h"
 #include "engine/row_list.h"
 #include "engine/segment.h"

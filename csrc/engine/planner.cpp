@@ -41,7 +41,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       shape_(segment_->shape()),
       inboxes_(std::move(inboxes)),
       given_(std::move(given)),
-      caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
+      caching_(!config.caches.empty()),
       static_cache_(!keeps_records() && caching_ &&
                     std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       horizon_(std::max(config.horizon, shape_.publishes_before_sync() ? 1 : 0)),

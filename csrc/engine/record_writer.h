@@ -1,4 +1,4 @@
-// Brings a record from staging into its host row. Shared by the flush workers and by the in-order reference.
+// Brings a record from staging into its host row, for a flush worker.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(!shape.in_step_sync() || config.write_back_steps < kLateSteps,
           "In-step synchronisation stores values into host rows after three steps at the latest.");
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
-  shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
+  shape.workers = shape.reads_follow_stores() ? 0 : config.flush_threads;
   shape.layout = config.layout;
   shape.rows = config.rows;
   shape.max_rows = std::min(config.max_rows_per_step, config.rows);
@@ -65,12 +65,11 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   const std::int64_t floats = config.staging_bytes ? config.staging_bytes / 4 : default_floats;
   shape.staging_floats = std::max<std::int64_t>(1, floats / config.layout.stride) * config.layout.stride;
   std::int64_t slots = 0;
-  if (config.mode != FlushMode::kOff)
-    for (const auto& cache : config.caches) {
-      require(cache != nullptr && cache->slots() >= 0 && cache->slots() <= std::numeric_limits<std::int32_t>::max(),
-              "A cache policy has between 0 and 2^31 - 1 slots.");
-      slots = std::max(slots, cache->slots());
-    }
+  for (const auto& cache : config.caches) {
+    require(cache != nullptr && cache->slots() >= 0 && cache->slots() <= std::numeric_limits<std::int32_t>::max(),
+            "A cache policy has between 0 and 2^31 - 1 slots.");
+    slots = std::max(slots, cache->slots());
+  }
   const std::int64_t more = (shape.in_step_sync() ? kLateSteps + 1 : shape.write_back_steps) * shape.max_rows;
   require(shape.plans * (slots + 1 + more) <= std::numeric_limits<std::int32_t>::max(),
           "The caches and the write-back buffers have at most 2^31 - 1 slots.");
@@ -139,9 +138,8 @@ std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared
   header.magic = kMagic;
   segment->layout_ = std::make_unique<Layout>(shape);
   for (int r = 0; r < shape.ranks; ++r)
-    segment->rank(r).cache_slots = config.caches.empty() || config.mode == FlushMode::kOff
-                                       ? 0
-                                       : config.caches[static_cast<std::size_t>(shape.same_steps() ? 0 : r)]->slots();
+    segment->rank(r).cache_slots =
+        config.caches.empty() ? 0 : config.caches[static_cast<std::size_t>(shape.same_steps() ? 0 : r)]->slots();
   return segment;
 }
 

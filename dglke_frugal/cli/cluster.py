@@ -37,6 +37,4 @@ def _main(command: str, argv) -> None:
     raise InputError(f"dglke_{command} belongs to DGL-KE's cluster mode: {INSTEAD[command]}")
 
 
-server, client, dist_train, partition, convert = (
-    reports_input_errors(partial(_main, command)) for command in INSTEAD
-)
+server, client, dist_train, partition, convert = (reports_input_errors(partial(_main, command)) for command in INSTEAD)

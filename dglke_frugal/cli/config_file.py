@@ -41,8 +41,7 @@ def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
                 content = loader.get_single_node()
             except (ValueError, OverflowError) as error:  # an escape of a character that there is not
                 raise InputError(
-                    f"{path} line {loader.line + 1} is not YAML; write one 'flag: value' per line"
-                ) from error
+                    f"{path} line {loader.line + 1} is not YAML; write one 'flag: value' per line") from error
             if content is None:
                 return
             if not isinstance(content, yaml.MappingNode):
@@ -86,8 +85,7 @@ def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
         if isinstance(item, (Mapping, list, set, bool)) or item is None:
             kind = "must be a value or a list of values" if takes_list else "must be a value"
             raise InputError(
-                f"{where}: '{key}' is {_named(item)}; it {kind} (text that looks like another kind needs quotes)"
-            )
+                f"{where}: '{key}' is {_named(item)}; it {kind} (text that looks like another kind needs quotes)")
         if isinstance(item, str) and "\0" in item:
             raise InputError(f"{where}: '{key}' has a NUL character; remove it")
     return [f"--{key}", *map(str, values)] if isinstance(value, list) else [f"--{key}={value}"]

@@ -85,16 +85,14 @@ def diagnose() -> dict:
     """All findings as plain data."""
     from .. import _native
 
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {package: _version(package) for package in PACKAGES},
-        "extras": _extras(),
-        "threads": _native.num_threads(),
-        "huge_pages": _huge_pages(),
-        "cuda": _cuda(),
-        "commands": {command: _owner(command) for command in COMMANDS},
-    }
+    return {"python": platform.python_version(),
+            "platform": platform.platform(),
+            "packages": {package: _version(package) for package in PACKAGES},
+            "extras": _extras(),
+            "threads": _native.num_threads(),
+            "huge_pages": _huge_pages(),
+            "cuda": _cuda(),
+            "commands": {command: _owner(command) for command in COMMANDS}}
 
 
 def _text(facts):

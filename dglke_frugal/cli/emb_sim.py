@@ -26,10 +26,8 @@ def dglke_flags() -> Parser:
     parser.add_argument("--emb_file", help="npy file of the embeddings")
     add_search_flags(parser, _FORMATS)
     parser.add_argument(
-        "--exec_mode",
-        default="all",
-        help="all: the best pairs; batch_left: the best for each left one; pairwise: by line (%(default)s)",
-    )
+        "--exec_mode", default="all",
+        help="all: the best pairs; batch_left: the best for each left one; pairwise: by line (%(default)s)")
     parser.add_argument("--sim_func", default="cosine", help="cosine, l2, l1, dot or ext_jaccard (%(default)s)")
     return parser
 
@@ -84,10 +82,8 @@ def _search(options, own):
     check_output(options.output, TABLE)
     table, names = _table_and_names(options, own)
     files = iter(options.data_files or [])
-    left, right = (
-        read_list(next(files), names) if given else np.arange(len(table))
-        for given in (options.format.startswith("l"), options.format.endswith("r"))
-    )
+    left, right = (read_list(next(files), names) if given else np.arange(len(table))
+                   for given in (options.format.startswith("l"), options.format.endswith("r")))
     device = torch_device(options.gpu)
     results = most_similar(table, left, right, options.exec_mode, options.sim_func, options.topK, device, own.index)
     lefts, rights, scores = (np.concatenate(column).tolist() for column in zip(*results))

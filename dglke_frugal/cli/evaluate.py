@@ -13,52 +13,26 @@ from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
 
 # DGL-KE's defaults. It ignores the run's config.json; we take from there what is not given and is not about the test.
-_DEFAULTS = {
-    "model_name": "TransE",
-    "data_path": "data",
-    "dataset": "FB15k",
-    "format": "built_in",
-    "data_files": None,
-    "delimiter": "\t",
-    "hidden_dim": 256,
-    "gamma": 12.0,
-    "double_ent": False,
-    "double_rel": False,
-}
+_DEFAULTS = {"model_name": "TransE", "data_path": "data", "dataset": "FB15k", "format": "built_in", "data_files": None,
+             "delimiter": "\t", "hidden_dim": 256, "gamma": 12.0, "double_ent": False, "double_rel": False}
 
 
 def own_flags() -> Parser:
     """Flags that DGL-KE's command does not have."""
     parser = own_parser("dglke_eval")
+    parser.add_argument("--rank_ties", choices=["pessimistic", "realistic", "optimistic"], default="pessimistic",
+                        help="how candidates with an equal score count (pessimistic, as in DGL-KE)")
+    parser.add_argument("--filter_rule", choices=["excluded", "penalized"], default="excluded",
+                        help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score")
+    parser.add_argument("--score_rule", choices=SCORE_RULES,
+                        help="RESCAL, TransR: textbook, or by DGL-KE's two formulas (the rule of the training)")
     parser.add_argument(
-        "--rank_ties",
-        choices=["pessimistic", "realistic", "optimistic"],
-        default="pessimistic",
-        help="how candidates with an equal score count (pessimistic, as in DGL-KE)",
-    )
-    parser.add_argument(
-        "--filter_rule",
-        choices=["excluded", "penalized"],
-        default="excluded",
-        help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score",
-    )
-    parser.add_argument(
-        "--score_rule",
-        choices=SCORE_RULES,
-        help="RESCAL, TransR: textbook, or by DGL-KE's two formulas (the rule of the training)",
-    )
-    parser.add_argument(
-        "--ogb",
-        action="store_true",
-        help="OGB's official protocol with its candidates: wikikg2, biokg (test), wikikg90M, wikikg90Mv2 (valid)",
-    )
+        "--ogb", action="store_true",
+        help="OGB's official protocol with its candidates: wikikg2, biokg (test), wikikg90M, wikikg90Mv2 (valid)")
     parser.add_argument("--breakdown", action="store_true", help="also print a table by relation and direction")
     parser.add_argument("--json", metavar="FILE", help="also write the metrics (and the breakdown) as JSON")
-    parser.add_argument(
-        "--other_data",
-        action="store_true",
-        help="rank on other data than those of the training; their ids must mean the same",
-    )
+    parser.add_argument("--other_data", action="store_true",
+                        help="rank on other data than those of the training; their ids must mean the same")
     parser.add_argument("--seed", type=int, default=0, help="seed of sampled candidates and triples (%(default)s)")
     return parser
 
@@ -80,30 +54,22 @@ def dglke_flags() -> Parser:
     graph.add_argument("--data_files", nargs="+", help="the files of a udd or raw_udd format")
     graph.add_argument("--delimiter", help="what separates the columns of all files")
     test = parser.add_argument_group("test")
-    test.add_argument(
-        "--batch_size_eval", type=int, default=8, help="triples that share sampled candidates (%(default)s)"
-    )
-    test.add_argument(
-        "--neg_sample_size_eval", type=int, default=-1, help="candidates per triple, -1 for all (%(default)s)"
-    )
-    test.add_argument(
-        "--neg_deg_sample_eval", action="store_true", default=False, help="draw the candidates by degree"
-    )
-    test.add_argument(
-        "--eval_percent", type=float, default=1, help="share of the triples, drawn at random (%(default)s)"
-    )
-    test.add_argument(
-        "--no_eval_filter", action="store_true", default=False, help="let known triples count as candidates"
-    )
+    test.add_argument("--batch_size_eval", type=int, default=8,
+                      help="triples that share sampled candidates (%(default)s)")
+    test.add_argument("--neg_sample_size_eval", type=int, default=-1,
+                      help="candidates per triple, -1 for all (%(default)s)")
+    test.add_argument("--neg_deg_sample_eval", action="store_true", default=False, help="draw the candidates by degree")
+    test.add_argument("--eval_percent", type=float, default=1,
+                      help="share of the triples, drawn at random (%(default)s)")
+    test.add_argument("--no_eval_filter", action="store_true", default=False,
+                      help="let known triples count as candidates")
     device = parser.add_argument_group("device")
     device.add_argument("--gpu", type=int, nargs="+", default=[-1], help="GPU number; -1 is the CPU (-1)")
     device.add_argument("--mix_cpu_gpu", action="store_true", default=False, help="accepted, no effect")
-    device.add_argument(
-        "--num_proc", type=int, default=1, help="threads in all are this times --num_thread (%(default)s)"
-    )
-    device.add_argument(
-        "--num_thread", type=int, default=1, help="see --num_proc; 1 and 1 take all cores (%(default)s)"
-    )
+    device.add_argument("--num_proc", type=int, default=1,
+                        help="threads in all are this times --num_thread (%(default)s)")
+    device.add_argument("--num_thread", type=int, default=1,
+                        help="see --num_proc; 1 and 1 take all cores (%(default)s)")
     return parser
 
 
@@ -117,8 +83,7 @@ def main(argv):
         for name in ("rank_ties", "filter_rule", "ogb", "breakdown", "json", "other_data"):
             if getattr(own, name) != own_flags().get_default(name):
                 raise InputError(
-                    f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out"
-                )
+                    f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out")
         model_name = getattr(dglke_flags().parse_known_args(rest)[0], "model_name", _DEFAULTS["model_name"])
         log_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
         vanilla.run("eval", rest, seed=own.seed)
@@ -136,20 +101,12 @@ def main(argv):
 
     settings = _settings(given)
     check_dataset(settings["dataset"])
-    graph = load_graph(
-        settings["dataset"], settings["data_path"], settings["format"], settings["data_files"], settings["delimiter"]
-    )
+    graph = load_graph(settings["dataset"], settings["data_path"], settings["format"], settings["data_files"],
+                       settings["delimiter"])
     if not own.other_data:
         _check_data(graph, given["model_path"])
-    model = read_model(
-        given["model_path"],
-        settings["dataset"],
-        settings["model_name"],
-        settings["hidden_dim"],
-        settings["gamma"],
-        config=settings,
-        score_rule=own.score_rule or settings["score_rule"],
-    )
+    model = read_model(given["model_path"], settings["dataset"], settings["model_name"], settings["hidden_dim"],
+                       settings["gamma"], config=settings, score_rule=own.score_rule or settings["score_rule"])
     log_if_two_formulas(model.name, model.score_rule)
     ranks_lists = own.ogb or 0 < given["neg_sample_size_eval"] < len(model.entity)
     if not ranks_lists:  # which are ranked on the CPU
@@ -174,8 +131,7 @@ def _check(given, seed):
     size = given["neg_sample_size_eval"]
     if (size < 1 and size != -1) or given["batch_size_eval"] < 1:
         raise InputError(
-            "--neg_sample_size_eval must be -1 (all entities) or at least 1, and --batch_size_eval at least 1"
-        )
+            "--neg_sample_size_eval must be -1 (all entities) or at least 1, and --batch_size_eval at least 1")
     if given["neg_deg_sample_eval"] and not given["no_eval_filter"]:
         raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
     if min(given["num_proc"], given["num_thread"]) < 1:
@@ -208,10 +164,8 @@ def _check_data(graph, folder):
         return
     changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(config["data"]))
     if changed:
-        raise InputError(
-            f"the data are not those of the training of {folder}: {changed}; give those data, or add "
-            "--other_data if the ids mean the same"
-        )
+        raise InputError(f"the data are not those of the training of {folder}: {changed}; give those data, or add "
+                         "--other_data if the ids mean the same")
 
 
 def _run_ogb(model, graph, own):
@@ -249,13 +203,9 @@ def _run(model, graph, own, given, warm):
         begin,
         graph,
         own,
-        {
-            "rank_ties": protocol.ties,
-            "known_triples": protocol.known,
-            "candidates": protocol.sampling.count if protocol.sampling else "all",
-            "score_rule": model.score_rule,
-            "reciprocal": model.reciprocal,
-        },
+        {"rank_ties": protocol.ties, "known_triples": protocol.known,
+         "candidates": protocol.sampling.count if protocol.sampling else "all", "score_rule": model.score_rule,
+         "reciprocal": model.reciprocal},
     )
 
 
@@ -274,13 +224,8 @@ def _report(evaluation, begin, graph, own, facts):
     if own.json:
         write_json(
             own.json,
-            {
-                "metrics": metrics.named(),
-                "ranks": metrics.count,
-                "seconds": seconds,
-                **facts,
-                "by_relation": [row.as_dict() for row in rows],
-            },
+            {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
+             "by_relation": [row.as_dict() for row in rows]},
         )
 
 

@@ -15,9 +15,7 @@ def own_flags() -> Parser:
     parser.add_argument("output", help="file to write; for tsv and word2vec a folder")
     parser.add_argument("--format", choices=["safetensors", "tsv", "npz", "parquet", "word2vec"],
                         help="file format (by the file's ending, else safetensors)")
-    parser.add_argument(
-        "--entity_mfile", help="file of entity ids and names; by default the one the run names"
-    )
+    parser.add_argument("--entity_mfile", help="file of entity ids and names; by default the one the run names")
     parser.add_argument("--rel_mfile", help="file of relation ids and names; by default the one the run names")
     return parser
 

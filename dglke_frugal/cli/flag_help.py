@@ -56,15 +56,13 @@ def described(each: Option) -> str:
 def page() -> str:
     """docs/flags.md: every flag with its default."""
     lines = [
-        "# Flags", "",
-        "<!-- made by python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
+        "# Flags", "", "<!-- made by python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
         "First the flags of `dglke_train`, then those of [the other commands](#dglke_frugal-eval).", "",
         "`dglke_train --help` lists the flags that matter first, `dglke_train --help-all` all of them. DGL-KE's own",
         "flags, marked D, may be abbreviated. Flags on the command line override those of `--preset` and `--config`.",
         "",
         "The last column says whether step k of a run computes other values if the flag has another value. `--resume`",
-        "refuses to change such flags. `--max_step` changes no step: it only ends the run, so a run can be extended.",
-    ]
+        "refuses to change such flags. `--max_step` changes no step: it only ends the run, so a run can be extended."]
     for title, members in sections().items():
         lines += ["", f"## {title[0].upper()}{title[1:]}", "",
                   "| flag | | default | what it does | changes numbers |", "|---|---|---|---|---|"]

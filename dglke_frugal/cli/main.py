@@ -9,20 +9,18 @@ from . import cluster
 from .cluster import INSTEAD
 from .errors import reports_input_errors
 
-COMMANDS = {
-    "train": ("train", "train embeddings (also: dglke_train)"),
-    "eval": ("evaluate", "rank test triples with a trained run (also: dglke_eval)"),
-    "predict": ("predict", "find the best triples (also: dglke_predict)"),
-    "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
-    "split": ("split", "divide a file of triples into train, valid and test"),
-    "export": ("export", "write a run's tables as safetensors, Parquet, npz, TSV or word2vec text"),
-    "compare": ("compare", "put the results of runs side by side in a table"),
-    "search": ("search", "find flags with the best validation MRR by trials over a space"),
-    "presets": ("presets", "list the recipes that come with the package (dglke_train --preset NAME)"),
-    "plan": ("plan", "say how much memory and disk a training run would need"),
-    "report": ("report", "draw one or more runs on an HTML page"),
-    "doctor": ("doctor", "say which versions, devices and commands are in use"),
-}
+COMMANDS = {"train": ("train", "train embeddings (also: dglke_train)"),
+            "eval": ("evaluate", "rank test triples with a trained run (also: dglke_eval)"),
+            "predict": ("predict", "find the best triples (also: dglke_predict)"),
+            "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
+            "split": ("split", "divide a file of triples into train, valid and test"),
+            "export": ("export", "write a run's tables as safetensors, Parquet, npz, TSV or word2vec text"),
+            "compare": ("compare", "put the results of runs side by side in a table"),
+            "search": ("search", "find flags with the best validation MRR by trials over a space"),
+            "presets": ("presets", "list the recipes that come with the package (dglke_train --preset NAME)"),
+            "plan": ("plan", "say how much memory and disk a training run would need"),
+            "report": ("report", "draw one or more runs on an HTML page"),
+            "doctor": ("doctor", "say which versions, devices and commands are in use")}
 
 
 def _help() -> str:

@@ -19,17 +19,15 @@ if TYPE_CHECKING:  # imported where it is needed, since it takes its time
     from ..resolve import ExecutionPlan
 
 # Entities, relations, triples, and those of the larger one of validation and test set, of the data sets with names.
-KNOWN_SIZES = {
-    "FB15k": (14_951, 1_345, 592_213, 59_071),
-    "FB15k-237": (14_541, 237, 310_116, 20_466),
-    "wn18": (40_943, 18, 151_442, 5_000),
-    "wn18rr": (40_943, 11, 93_003, 3_134),
-    "Freebase": (86_054_151, 14_824, 338_586_276, 16_929_318),
-    "wikikg2": (2_500_604, 535, 17_137_181, 598_543),
-    "biokg": (93_773, 51, 5_088_434, 162_886),
-    "wikikg90M": (87_143_637, 1_315, 504_220_369, 0),
-    "wikikg90Mv2": (91_230_610, 1_387, 601_062_811, 0),
-}
+KNOWN_SIZES = {"FB15k": (14_951, 1_345, 592_213, 59_071),
+               "FB15k-237": (14_541, 237, 310_116, 20_466),
+               "wn18": (40_943, 18, 151_442, 5_000),
+               "wn18rr": (40_943, 11, 93_003, 3_134),
+               "Freebase": (86_054_151, 14_824, 338_586_276, 16_929_318),
+               "wikikg2": (2_500_604, 535, 17_137_181, 598_543),
+               "biokg": (93_773, 51, 5_088_434, 162_886),
+               "wikikg90M": (87_143_637, 1_315, 504_220_369, 0),
+               "wikikg90Mv2": (91_230_610, 1_387, 601_062_811, 0)}
 
 
 def own_flags() -> argparse.ArgumentParser:
@@ -52,12 +50,9 @@ def own_flags() -> argparse.ArgumentParser:
 def main(argv):
     """Entry point. Prints the plan; exit code 2 and a sentence if the run does not fit."""
     if "-h" in argv or "--help" in argv:
-        argparse.ArgumentParser(
-            prog="dglke_frugal plan",
-            parents=[own_flags()],
-            description="Say how much memory and disk a run of dglke_train needs.",
-            epilog="All other flags are dglke_train's: dglke_train --help.",
-        ).print_help()
+        argparse.ArgumentParser(prog="dglke_frugal plan", parents=[own_flags()],
+                                description="Say how much memory and disk a run of dglke_train needs.",
+                                epilog="All other flags are dglke_train's: dglke_train --help.").print_help()
         return
     own, rest = own_flags().parse_known_args(argv)
     _, config = configuration(rest)
@@ -130,11 +125,9 @@ def _size(own, config: TrainConfig):
             raise InputError("--entities, --relations and --triples must be below 2**63")
         return GraphSize(own.entities, own.relations, triples, triples // 10)
     graph = config.graph
-    if (
-        graph.format == "built_in"
+    if (graph.format == "built_in"
         and graph.dataset in KNOWN_SIZES
-        and not (Path(graph.data_path) / graph.dataset).exists()
-    ):
+        and not (Path(graph.data_path) / graph.dataset).exists()):
         return GraphSize(*KNOWN_SIZES[graph.dataset])  # not downloaded just to be counted
     from ..training.run.session import graph_size, load
 

@@ -13,11 +13,8 @@ _FORMATS = ("h_r_t", "h_r_*", "h_*_t", "*_r_t", "h_*_*", "*_r_*", "*_*_t")
 def own_flags() -> Parser:
     """Flags that DGL-KE's command does not have."""
     parser = own_search_parser("dglke_predict")
-    parser.add_argument(
-        "--exclude_known",
-        action="store_true",
-        help="leave out triples that stand in train, valid or test of the run's data set",
-    )
+    parser.add_argument("--exclude_known", action="store_true",
+                        help="leave out triples that stand in train, valid or test of the run's data set")
     return parser
 
 
@@ -27,15 +24,10 @@ def dglke_flags() -> Parser:
     parser.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
     add_search_flags(parser, _FORMATS)
     parser.add_argument(
-        "--exec_mode",
-        default="all",
-        help="all, batch_head, batch_rel, batch_tail: the best in all or for each; triplet_wise: by line (%(default)s)",
-    )
-    parser.add_argument(
-        "--score_func",
-        default="none",
-        help="none: the score without its margin; logsigmoid: log-sigmoid of the score (%(default)s)",
-    )
+        "--exec_mode", default="all",
+        help="all, batch_head, batch_rel, batch_tail: the best in all or for each; triplet_wise: by line (%(default)s)")
+    parser.add_argument("--score_func", default="none",
+                        help="none: the score without its margin; logsigmoid: log-sigmoid of the score (%(default)s)")
     parser.add_argument("--entity_mfile", help="file of entity ids and names; by default the one the run names")
     parser.add_argument("--rel_mfile", help="file of relation ids and names; by default the one the run names")
     return parser
@@ -44,12 +36,8 @@ def dglke_flags() -> Parser:
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    own, rest = parse(
-        own_flags(),
-        dglke_flags(),
-        argv,
-        "Find the best triples among all combinations of given heads, relations and tails.",
-    )
+    own, rest = parse(own_flags(), dglke_flags(), argv,
+                      "Find the best triples among all combinations of given heads, relations and tails.")
     if own.backend == "vanilla":
         from .. import vanilla
 
@@ -79,22 +67,17 @@ def _predict(options, own):
     relation_names = run.relation_names if options.raw_data else None
     files = iter(options.data_files)
     lists = []
-    places = (
-        (entity_names, len(run.model.entity)),
-        (relation_names, run.model.n_relations),
-        (entity_names, len(run.model.entity)),
-    )
+    places = ((entity_names, len(run.model.entity)),
+              (relation_names, run.model.n_relations),
+              (entity_names, len(run.model.entity)))
     for part, (names, count) in zip(options.format.split("_"), places):
         lists.append(np.arange(count) if part == "*" else read_list(next(files), names))
     model = on_device(run.model, options.gpu)
     known = run.known_triples if own.exclude_known else None
-    results = best_triples(
-        model, *lists, options.exec_mode, options.topK, _score(model, options.score_func), index=own.index, known=known
-    )
-    heads, relations, tails, scores = (
-        np.concatenate([getattr(result, column) for result in results]).tolist()
-        for column in ("heads", "relations", "tails", "scores")
-    )
+    results = best_triples(model, *lists, options.exec_mode, options.topK, _score(model, options.score_func),
+                           index=own.index, known=known)
+    heads, relations, tails, scores = (np.concatenate([getattr(result, column) for result in results]).tolist()
+                                       for column in ("heads", "relations", "tails", "scores"))
     if options.raw_data:
         heads, tails = ([entity_names[i] for i in ids] for ids in (heads, tails))
         relations = [relation_names[i] for i in relations]

@@ -13,13 +13,11 @@ from .errors import reports_input_errors
 def own_flags() -> flags.Parser:
     """The command's flags."""
     parser = flags.Parser(
-        prog="dglke_frugal presets",
-        allow_abbrev=False,
+        prog="dglke_frugal presets", allow_abbrev=False,
         description="List the recipes that come with the package, or print the flags of one.",
         epilog="MRR is of all test triples, filtered, against all entities, ties pessimistic; seconds are of training. "
         "Train one with dglke_train --preset NAME, or --preset auto/MODEL for flags by the size of the graph, whose "
-        "rules dglke_frugal presets auto prints.",
-    )
+        "rules dglke_frugal presets auto prints.")
     parser.add_argument("name", nargs="?", metavar="GRAPH/MODEL",
                         help="print the flags of this one as YAML, or the rules of auto")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -10,16 +10,13 @@ from .tool_flags import Parser
 
 def own_flags() -> Parser:
     """The command's flags."""
-    parser = Parser(
-        prog="dglke_frugal report", description="Write one HTML page about one or more runs; it needs nothing else."
-    )
+    parser = Parser(prog="dglke_frugal report",
+                    description="Write one HTML page about one or more runs; it needs nothing else.")
     parser.add_argument("run", nargs="+", help="folder of a run; several are drawn over one another")
-    parser.add_argument(
-        "--out", type=Path, help="file for the page (report.html in the run's folder; for several runs, here)"
-    )
-    parser.add_argument(
-        "--png", type=Path, metavar="FOLDER", help="also write the pictures as PNG files (needs matplotlib)"
-    )
+    parser.add_argument("--out", type=Path,
+                        help="file for the page (report.html in the run's folder; for several runs, here)")
+    parser.add_argument("--png", type=Path, metavar="FOLDER",
+                        help="also write the pictures as PNG files (needs matplotlib)")
     return parser
 
 

@@ -23,8 +23,7 @@ def own_flags() -> Parser:
         prog="dglke_frugal split",
         description="Divide a file of triples (names; text, gzip or not, CSV or Parquet) into train, valid and test, "
         "so that every entity and every relation stays in train. A triple that the file holds twice is kept once. "
-        "Relations that give another one's test triples away are named.",
-    )
+        "Relations that give another one's test triples away are named.")
     parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are copied, too")
     parser.add_argument("--out", type=Path, metavar="FOLDER",
                         help="folder of the new files (next to FILE, named after it)")
@@ -109,11 +108,9 @@ def _split(options, out: Path) -> dict:
         "duplicates": len(graph.train) - len(triples),
         "splits": {name: len(part) for name, part in parts.items()},
         "asked": asked,
-        "overlaps": [
-            {"relations": [graph.relation_names[each.first], graph.relation_names[each.second]],
-             "inverse": each.inverse, "share": list(each.share)}
-            for each in found
-        ],
+        "overlaps": [{"relations": [graph.relation_names[each.first], graph.relation_names[each.second]],
+                      "inverse": each.inverse, "share": list(each.share)}
+                     for each in found],
         "test_given_away": given_away(test, train, found, graph.n_entities, graph.n_relations),
         "notes": white_space_lines(graph),
         "folder": str(out),

@@ -14,32 +14,22 @@ from .flags import Parser
 def own_parser(prog: str) -> Parser:
     """Parser of flags that DGL-KE does not have: full names only, so that its abbreviations stay unambiguous."""
     parser = Parser(prog=prog, add_help=False, allow_abbrev=False)
-    parser.add_argument(
-        "--backend",
-        choices=["frugal", "vanilla"],
-        default="frugal",
-        help="frugal: our own arithmetic (default); vanilla: DGL-KE 0.1.2 itself, for comparison",
-    )
+    parser.add_argument("--backend", choices=["frugal", "vanilla"], default="frugal",
+                        help="frugal: our own arithmetic (default); vanilla: DGL-KE 0.1.2 itself, for comparison")
     return parser
 
 
 def own_search_parser(prog: str) -> Parser:
     """The same for the commands that search."""
     parser = own_parser(prog)
-    parser.add_argument(
-        "--index",
-        choices=["exact", "faiss"],
-        default="exact",
-        help="exact: all candidates (default); faiss: only the cells where the best ones likely are",
-    )
+    parser.add_argument("--index", choices=["exact", "faiss"], default="exact",
+                        help="exact: all candidates (default); faiss: only the cells where the best ones likely are")
     return parser
 
 
 def add_search_flags(parser: Parser, formats: Sequence[str]) -> None:
     """DGL-KE's flags of dglke_predict and dglke_emb_sim. formats: which lists a search takes."""
-    parser.add_argument(
-        "--format", help=f"lists that --data_files gives, * for everything: {' '.join(formats)}"
-    )
+    parser.add_argument("--format", help=f"lists that --data_files gives, * for everything: {' '.join(formats)}")
     parser.add_argument("--data_files", nargs="+", help="the lists that --format names, one id (or name) per line")
     parser.add_argument("--raw_data", action="store_true", help="the lists hold names, and so will the result")
     parser.add_argument("--topK", type=int, default=10, help="number of results (%(default)s)")

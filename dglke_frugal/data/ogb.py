@@ -50,12 +50,10 @@ class OgbLayout:
         return self.folder / "raw" / ("num-node-list.csv.gz" if self.name == "wikikg2" else "num-node-dict.csv.gz")
 
 
-_FOLDERS = {
-    "wikikg2": (("ogbl_wikikg2",), "time"),
-    "biokg": (("ogbl_biokg",), "random"),
-    "wikikg90M": (("wikikg90m_kddcup2021", "wikikg90m"), None),
-    "wikikg90Mv2": (("wikikg90m-v2",), None),
-}
+_FOLDERS = {"wikikg2": (("ogbl_wikikg2",), "time"),
+            "biokg": (("ogbl_biokg",), "random"),
+            "wikikg90M": (("wikikg90m_kddcup2021", "wikikg90m"), None),
+            "wikikg90Mv2": (("wikikg90m-v2",), None)}
 NAMES = tuple(_FOLDERS)
 
 

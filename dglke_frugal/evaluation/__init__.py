@@ -6,17 +6,5 @@ from .metrics import RANK_TIES, Metrics
 from .model import HEAD, SIDES, TAIL, EmbeddingModel
 from .protocol import Evaluation, Protocol, evaluate, share_of
 
-__all__ = [
-    "HEAD",
-    "RANK_TIES",
-    "SIDES",
-    "TAIL",
-    "EmbeddingModel",
-    "Evaluation",
-    "KnownTriples",
-    "Metrics",
-    "Protocol",
-    "Sampling",
-    "evaluate",
-    "share_of",
-]
+__all__ = ["HEAD", "RANK_TIES", "SIDES", "TAIL", "EmbeddingModel", "Evaluation", "KnownTriples", "Metrics", "Protocol",
+           "Sampling", "evaluate", "share_of"]

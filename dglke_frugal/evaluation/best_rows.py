@@ -41,9 +41,8 @@ class Found:
         return Found(self.query[results], self.row[results], self.score[results])
 
 
-def best_rows(
-    operation: Operation, vectors: np.ndarray, table: CandidateTable, k: int, scores: Callable[[np.ndarray], np.ndarray]
-) -> Found:
+def best_rows(operation: Operation, vectors: np.ndarray, table: CandidateTable, k: int,
+              scores: Callable[[np.ndarray], np.ndarray]) -> Found:
     """The k best rows of the table for each query, and perhaps a few more; exact scores. Of equal scores the first rows
     are among them, also where keys differ (faiss's shortlist decides by keys alone).
 

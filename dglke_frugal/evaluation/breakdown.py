@@ -80,13 +80,10 @@ def numbers(ranks: np.ndarray, candidates: Optional[np.ndarray], ks: Sequence[in
 def table_text(rows: Sequence[BreakdownRow], names: Optional[Sequence[str]] = None) -> str:
     """The rows as a text table; `names` are those of the relations, by id."""
     lines = [
-        f"{'relation':<60} {'side':<5} {'ranks':>8} {'MRR':>8} {'MR':>10} {'HITS@1':>7} {'HITS@3':>7} {'HITS@10':>7}"
-    ]
+        f"{'relation':<60} {'side':<5} {'ranks':>8} {'MRR':>8} {'MR':>10} {'HITS@1':>7} {'HITS@3':>7} {'HITS@10':>7}"]
     for row in rows:
         name = "all" if row.relation is None else names[row.relation] if names else str(row.relation)
         m = row.metrics
-        lines.append(
-            f"{name[-60:]:<60} {row.side or 'both':<5} {m.count:>8} {m.mrr:>8.4f} {m.mr:>10.2f} "
-            f"{m.hits_at_1:>7.4f} {m.hits_at_3:>7.4f} {m.hits_at_10:>7.4f}"
-        )
+        lines.append(f"{name[-60:]:<60} {row.side or 'both':<5} {m.count:>8} {m.mrr:>8.4f} {m.mr:>10.2f} "
+                     f"{m.hits_at_1:>7.4f} {m.hits_at_3:>7.4f} {m.hits_at_10:>7.4f}")
     return "\n".join(lines)

@@ -59,9 +59,8 @@ def draw(sampling: Sampling, side: str, entities: int, first: int, groups: int) 
     return np.concatenate(blocks)[start : start + groups]
 
 
-def rank_against_sample(
-    model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples], sampling: Sampling
-) -> Comparison:
+def rank_against_sample(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
+                        sampling: Sampling) -> Comparison:
     """Compares triples with sampled candidates in place of `side`; known answers and the triple itself do not count."""
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
@@ -91,16 +90,14 @@ def rank_against_given(model: EmbeddingModel, side: str, triples: Tuple, candida
     if candidates.ndim != 2 or len(candidates) != len(heads):
         raise InputError(
             f"there are {len(heads)} triples, but candidates of shape {candidates.shape} for their {side}s; "
-            "give one list of candidates per triple"
-        )
+            "give one list of candidates per triple")
 
     def lists(begin, end):
         block = np.asarray(candidates[begin:end], dtype=np.int64)
         if block.size and not (block.min() >= 0 and block.max() < len(model.entity)):
             raise InputError(
                 f"a candidate for the {side} of triples {begin} to {end - 1} is not an entity of the model, "
-                f"which has {len(model.entity)}; evaluate with the dataset the model was trained on"
-            )
+                f"which has {len(model.entity)}; evaluate with the dataset the model was trained on")
         return block
 
     return _rank(model, side, (stays, relations, moves), None, lists, 1, candidates.shape[1], exclude_self=False)
@@ -117,16 +114,8 @@ def _rank(model, side, columns, known, lists: Callable, size: int, width: int, e
     for begin in range(0, count, step):
         end = min(begin + step, count)
         candidates = lists(begin, end)
-        part = _compare_block(
-            model,
-            side,
-            stays[begin:end],
-            relations[begin:end],
-            moves[begin:end],
-            candidates,
-            size,
-            _excluded(moves, answers, begin, end, exclude_self, candidates, size),
-        )
+        part = _compare_block(model, side, stays[begin:end], relations[begin:end], moves[begin:end], candidates, size,
+                              _excluded(moves, answers, begin, end, exclude_self, candidates, size))
         better[begin:end], equal[begin:end] = part.better, part.equal
         close_calls += part.close_calls
     return Comparison(better, equal, close_calls)
@@ -153,8 +142,7 @@ def _compare_block(model, side, stays, relations, moves, candidates, size, exclu
         query = np.repeat(members, mine.shape[1])
         true_scores = model.scores(_native.pair_keys(model.operation, true_vectors, here, members, true[members]))
         scores = model.scores(_native.pair_keys(model.operation, vectors, here, query, mine.ravel())).reshape(
-            mine.shape
-        )
+            mine.shape)
         counts = ~_contains(excluded, query, mine.ravel(), len(distinct)).reshape(mine.shape)
         better[members] = ((scores > true_scores[:, None]) & counts).sum(axis=1)
         equal[members] = ((scores == true_scores[:, None]) & counts).sum(axis=1)

@@ -19,9 +19,8 @@ _BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 27}  # of candidate rows, repeated 
 _QUERIES = 32
 
 
-def rank_custom_model(
-    model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples], done=lambda count: None
-) -> Comparison:
+def rank_custom_model(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
+                      done=lambda count: None) -> Comparison:
     """Compares triples with all entities in place of `side`, by float32 scores as the function gives them.
 
     The score of the true entity is the one that it gets among the candidates, so that equal rows tie. done: is told how
@@ -63,21 +62,13 @@ def scorer_of(model: EmbeddingModel) -> TorchModel:
 
 
 @torch.no_grad()
-def scores_of_entities(
-    scorer: TorchModel,
-    model: EmbeddingModel,
-    side: str,
-    stays: np.ndarray,
-    relations: np.ndarray,
-    among: Optional[np.ndarray] = None,
-) -> torch.Tensor:
+def scores_of_entities(scorer: TorchModel, model: EmbeddingModel, side: str, stays: np.ndarray, relations: np.ndarray,
+                       among: Optional[np.ndarray] = None) -> torch.Tensor:
     """Scores (queries, candidates) float32, on the device, of entities in place of `side`: all, or those of ids
     `among`. Raises Diverged for NaN and plus infinity."""
     device = model.device or torch.device("cpu")
-    fixed, relation = (
-        torch.from_numpy(take_rows(table, ids)).to(device)[:, None]
-        for table, ids in ((model.entity, stays), (model.relation, relations))
-    )
+    fixed, relation = (torch.from_numpy(take_rows(table, ids)).to(device)[:, None]
+                       for table, ids in ((model.entity, stays), (model.relation, relations)))
     rows = max(1, _BLOCK_BYTES[device.type] // (4 * model.entity.shape[1] * _QUERIES))
     parts = []
     count = len(model.entity) if among is None else len(among)

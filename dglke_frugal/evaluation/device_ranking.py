@@ -32,15 +32,8 @@ def squared_lengths(rows, device: torch.device) -> torch.Tensor:
     return squares
 
 
-def count_better(
-    operation: Operation,
-    vectors: np.ndarray,
-    table,
-    excluded: Lists,
-    positives: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+def count_better(operation: Operation, vectors: np.ndarray, table, excluded: Lists, positives: np.ndarray,
+                 low: np.ndarray, high: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Counts per threshold the rows whose float32 key is above `high`.
 
     Args:
@@ -73,16 +66,14 @@ def count_better(
         return (counts.cpu().numpy(), *_download(pairs))
 
 
-def best_rows(
-    operation: Operation, vectors: np.ndarray, table, count: int, slack: np.ndarray, relative_slack: float
-) -> Pairs:
+def best_rows(operation: Operation, vectors: np.ndarray, table, count: int, slack: np.ndarray,
+              relative_slack: float) -> Pairs:
     """Pairs (query, row) of csrc/ranking/best_rows.h: all rows within the slack of the count-th best."""
     slack = torch.from_numpy(slack).to(table.device)
     with _comparing_on(table.device):
         shape = (len(vectors), min(count, len(table.rows)))
-        return _shortlist(
-            lambda: _tiles(operation, vectors, table), shape, lambda kth: kth - slack - relative_slack * kth.abs()
-        )
+        return _shortlist(lambda: _tiles(operation, vectors, table), shape,
+                          lambda kth: kth - slack - relative_slack * kth.abs())
 
 
 def most_overlapping(vectors: np.ndarray, rows, count: int, device: torch.device) -> Pairs:

@@ -32,8 +32,7 @@ class Lists:
         """The distinct items of each of `count` queries, from pairs (query, item) in any order."""
         width = int(items.max(initial=0)) + 1
         pairs = np.sort(
-            queries.astype(np.int64) * width + items
-        )  # one number each: much faster than sorting by two keys
+            queries.astype(np.int64) * width + items)  # one number each: much faster than sorting by two keys
         distinct = np.append(pairs[:1], pairs[1:][pairs[1:] != pairs[:-1]])
         return cls(np.searchsorted(distinct, np.arange(count + 1) * width).astype(np.int64), distinct % width)
 

@@ -56,24 +56,17 @@ class Metrics:
         def mean(numbers):
             return float(np.add.accumulate(numbers, dtype=np.float64)[-1]) / len(values)
 
-        return cls(
-            mean(1.0 / values),
-            mean(values),
-            mean(values <= 1),
-            mean(values <= 3),
-            mean(values <= 10),
-            count=len(values),
-        )
+        return cls(mean(1.0 / values),
+                   mean(values),
+                   mean(values <= 1),
+                   mean(values <= 3),
+                   mean(values <= 10),
+                   count=len(values))
 
     def named(self) -> Dict[str, float]:
         """The metrics under DGL-KE's names, in its order."""
-        return {
-            "MRR": self.mrr,
-            "MR": self.mr,
-            "HITS@1": self.hits_at_1,
-            "HITS@3": self.hits_at_3,
-            "HITS@10": self.hits_at_10,
-        }
+        return {"MRR": self.mrr, "MR": self.mr, "HITS@1": self.hits_at_1, "HITS@3": self.hits_at_3,
+                "HITS@10": self.hits_at_10}
 
 
 def process_lines(metrics: Metrics, mode: str) -> List[str]:

@@ -24,11 +24,8 @@ PREDICTED = 10  # tails per query that count in the large-scale challenge
 _BLOCK = 256  # queries in work together
 
 
-def evaluate_link(
-    model: EmbeddingModel,
-    triples: Any,
-    candidates: Mapping[str, Callable[[], np.ndarray]],
-) -> Evaluation:
+def evaluate_link(model: EmbeddingModel, triples: Any,
+                  candidates: Mapping[str, Callable[[], np.ndarray]]) -> Evaluation:
     """ogbl-wikikg2 and ogbl-biokg: `metrics().mrr` of the result is what their leaderboards show.
 
     Args:
@@ -44,15 +41,13 @@ def evaluate_link(
     for side in SIDES:
         if f"{side}_neg" not in candidates:
             raise InputError(
-                f"the data set gives no {side}_neg, the candidates of OGB's protocol; use ogbl-wikikg2 or ogbl-biokg"
-            )
+                f"the data set gives no {side}_neg, the candidates of OGB's protocol; use ogbl-wikikg2 or ogbl-biokg")
         compared[side] = rank_against_given(model, side, triples, candidates[f"{side}_neg"]())
     return Evaluation(triples, compared, Protocol("realistic", "kept"))
 
 
-def predict_tails(
-    model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, candidates: Optional[np.ndarray] = None
-) -> np.ndarray:
+def predict_tails(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray,
+                  candidates: Optional[np.ndarray] = None) -> np.ndarray:
     """The ten best distinct tails of each query (head, relation, ?), best first: (n, 10) int64, -1 if there are fewer.
 
     Args:
@@ -66,8 +61,7 @@ def predict_tails(
         raise InputError("TransR has no predictions of tails over many relations; rank its triples instead")
     if candidates is not None and (candidates.ndim != 2 or len(candidates) != len(heads)):
         raise InputError(
-            f"there are {len(heads)} queries, but candidates of shape {candidates.shape}; give one list per query"
-        )
+            f"there are {len(heads)} queries, but candidates of shape {candidates.shape}; give one list per query")
     table = CandidateTable.of(model.entity, model.operation) if candidates is None else None
     top = np.full((len(heads), PREDICTED), -1, np.int64)
     for begin in range(0, len(heads), _BLOCK):
@@ -93,8 +87,7 @@ def evaluate_challenge(model: EmbeddingModel, arrays: Mapping[str, Callable[[], 
     """
     if "hr" not in arrays or not ("t" in arrays or {"t_candidate", "t_correct_index"} <= set(arrays)):
         raise InputError(
-            "the split has no queries with published answers (hr, and t or t_candidate with t_correct_index)"
-        )
+            "the split has no queries with published answers (hr, and t or t_candidate with t_correct_index)")
     queries = arrays["hr"]()
     candidates = arrays["t_candidate"]() if "t_candidate" in arrays else None
     tails = arrays["t"]() if "t" in arrays else candidates[np.arange(len(queries)), arrays["t_correct_index"]()]
@@ -103,10 +96,8 @@ def evaluate_challenge(model: EmbeddingModel, arrays: Mapping[str, Callable[[], 
 
 def _score_lists(model, vectors, lists, begin) -> Found:
     if lists.size and not (lists.min() >= 0 and lists.max() < len(model.entity)):
-        raise InputError(
-            f"a candidate of queries {begin} to {begin + len(lists) - 1} is not an entity of the model, "
-            f"which has {len(model.entity)}"
-        )
+        raise InputError(f"a candidate of queries {begin} to {begin + len(lists) - 1} is not an entity of the model, "
+                         f"which has {len(model.entity)}")
     pairs = np.unique(np.repeat(np.arange(len(lists)), lists.shape[1]) * len(model.entity) + lists.ravel())
     query, row = np.divmod(pairs, len(model.entity))
     distinct, position = np.unique(row, return_inverse=True)

@@ -48,15 +48,13 @@ class Protocol:
     sampling: Optional[Sampling] = None
 
     @classmethod
-    def from_flags(
-        cls, flags: Mapping[str, Any], ties: str = "pessimistic", filter_rule: str = "excluded", seed: int = 0
-    ) -> "Protocol":
+    def from_flags(cls, flags: Mapping[str, Any], ties: str = "pessimistic", filter_rule: str = "excluded",
+                   seed: int = 0) -> "Protocol":
         """The protocol of DGL-KE's evaluation flags, by their names."""
         sampling = None
         if flags["neg_sample_size_eval"] > 0:
-            sampling = Sampling(
-                flags["neg_sample_size_eval"], flags["batch_size_eval"], flags["neg_deg_sample_eval"], seed
-            )
+            sampling = Sampling(flags["neg_sample_size_eval"], flags["batch_size_eval"], flags["neg_deg_sample_eval"],
+                                seed)
         return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
     def among(self, entities: int, log: Callable[[str], None] = lambda line: None) -> "Protocol":
@@ -172,14 +170,8 @@ class Evaluation(Mapping[str, float]):
         return by_relation(self)
 
 
-def evaluate(
-    model: EmbeddingModel,
-    triples: Any,
-    known: Optional[KnownTriples] = None,
-    protocol: Protocol = Protocol(),
-    show: bool = True,
-    share: Optional[Share] = None,
-) -> Evaluation:
+def evaluate(model: EmbeddingModel, triples: Any, known: Optional[KnownTriples] = None, protocol: Protocol = Protocol(),
+             show: bool = True, share: Optional[Share] = None) -> Evaluation:
     """Ranks triples against candidates in place of their heads and of their tails.
 
     Args:
@@ -219,12 +211,9 @@ def evaluate(
             compared = {side: rank_custom_model(model, side, triples, known, done) for side in SIDES}
         return Evaluation(triples, compared, protocol, count)
     if protocol.sampling:
-        return Evaluation(
-            triples,
-            {side: rank_against_sample(model, side, triples, known, protocol.sampling) for side in SIDES},
-            protocol,
-            partial(np.full, len(SIDES) * len(triples[0]), 1 + protocol.sampling.count),
-        )
+        return Evaluation(triples,
+                          {side: rank_against_sample(model, side, triples, known, protocol.sampling) for side in SIDES},
+                          protocol, partial(np.full, len(SIDES) * len(triples[0]), 1 + protocol.sampling.count))
     rows = model.entity if share is None else share.rows
     table = None if model.projects else CandidateTable.of(rows, model.operation, model.device)
     with _bar(triples, show) as done:
@@ -265,14 +254,10 @@ def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
 
 def check_ids(model: EmbeddingModel, triples) -> None:
     """InputError if a triple names an entity or relation that the tables do not have."""
-    for what, column, rows in (
-        ("head", triples[0], len(model.entity)),
-        ("relation", triples[1], model.n_relations),
-        ("tail", triples[2], len(model.entity)),
-    ):
+    for what, column, rows in (("head", triples[0], len(model.entity)),
+                               ("relation", triples[1], model.n_relations),
+                               ("tail", triples[2], len(model.entity))):
         if len(column) and not (column.min() >= 0 and column.max() < rows):
             wrong = int(np.flatnonzero((column < 0) | (column >= rows))[0])
-            raise InputError(
-                f"{what} {column[wrong]} of triple {wrong} is not in the model, which has {rows} of them; "
-                "evaluate with the dataset the model was trained on"
-            )
+            raise InputError(f"{what} {column[wrong]} of triple {wrong} is not in the model, which has {rows} of them; "
+                             "evaluate with the dataset the model was trained on")

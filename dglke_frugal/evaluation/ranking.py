@@ -110,13 +110,8 @@ class Share:
     among: Callable[[Lists], Lists]
 
 
-def compare(
-    model: EmbeddingModel,
-    queries: Queries,
-    table: CandidateTable,
-    candidates: Optional[np.ndarray] = None,
-    group: int = 1,
-) -> Comparison:
+def compare(model: EmbeddingModel, queries: Queries, table: CandidateTable, candidates: Optional[np.ndarray] = None,
+            group: int = 1) -> Comparison:
     """Compares each true triple with its candidates: all rows of `table`, or lists of them.
 
     Args:
@@ -140,19 +135,9 @@ def compare(
     positives = np.searchsorted(queries.asked_by, np.arange(len(queries.vectors) + 1)).astype(np.int64)
     tile_vectors = 2 * queries.vectors if operation == Operation.L2 else queries.vectors
     if table.device is None:
-        better, triple, row = _native.count_better(
-            operation,
-            tile_vectors,
-            table.rows,
-            table.squares,
-            queries.excluded.pointers,
-            queries.excluded.items,
-            positives,
-            low,
-            high,
-            candidates,
-            group,
-        )
+        better, triple, row = _native.count_better(operation, tile_vectors, table.rows, table.squares,
+                                                   queries.excluded.pointers, queries.excluded.items, positives, low,
+                                                   high, candidates, group)
         uncertain_rows, row_of_pair = table.rows, row
     else:
         from .device_ranking import count_better
@@ -197,10 +182,8 @@ def _compared(queries, rows, candidates, group) -> np.ndarray:
     if candidates is None:
         return rows - np.diff(queries.excluded.pointers)
     return np.array(
-        [
-            (~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
-            for query in range(len(queries.vectors))
-        ]
+        [(~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
+         for query in range(len(queries.vectors))]
     )
 
 
@@ -275,15 +258,9 @@ def _squared_lengths(rows: np.ndarray) -> np.ndarray:
     return squares
 
 
-def rank_against_all(
-    model: EmbeddingModel,
-    side: str,
-    triples: Tuple,
-    known: Optional[KnownTriples],
-    table: Optional[CandidateTable] = None,
-    done: Callable[[int], None] = lambda count: None,
-    share: Optional[Share] = None,
-) -> Comparison:
+def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
+                     table: Optional[CandidateTable] = None, done: Callable[[int], None] = lambda count: None,
+                     share: Optional[Share] = None) -> Comparison:
     """Compares triples with all entities in place of `side`, or with a share of them.
 
     Args:

@@ -45,8 +45,7 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
         vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)
         everyone = np.arange(len(members))
         true_scores = model.scores(
-            _native.pair_keys(model.operation, true_vectors, rows, everyone, position[: len(members)])
-        )
+            _native.pair_keys(model.operation, true_vectors, rows, everyone, position[: len(members)]))
         keys = _native.pair_keys(model.operation, vectors, rows, triple, position[len(members) :])
         better = _log_sigmoid(model.scores(keys)) + _PENALTY >= _log_sigmoid(true_scores)[triple]
         counts[members] = np.bincount(triple[better], minlength=len(members))

@@ -55,17 +55,9 @@ def _parts(order, relations, by_relation) -> Iterator[np.ndarray]:
             yield part[begin : begin + _QUERIES]
 
 
-def best_triples(
-    model: EmbeddingModel,
-    heads: np.ndarray,
-    relations: np.ndarray,
-    tails: np.ndarray,
-    exec_mode: str,
-    k: int,
-    score: Callable[[np.ndarray], np.ndarray] = None,
-    index: str = "exact",
-    known: Optional[KnownTriples] = None,
-) -> List[ScoredTriples]:
+def best_triples(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray, exec_mode: str,
+                 k: int, score: Callable[[np.ndarray], np.ndarray] = None, index: str = "exact",
+                 known: Optional[KnownTriples] = None) -> List[ScoredTriples]:
     """The k best triples: of the lists taken element by element, of all combinations, or for each element of one list.
 
     Args:
@@ -108,14 +100,8 @@ def best_triples(
     return results
 
 
-def best_entities(
-    model: EmbeddingModel,
-    side: str,
-    stays: np.ndarray,
-    relations: np.ndarray,
-    k: int,
-    known: Optional[KnownTriples] = None,
-) -> List[Tuple[np.ndarray, np.ndarray]]:
+def best_entities(model: EmbeddingModel, side: str, stays: np.ndarray, relations: np.ndarray, k: int,
+                  known: Optional[KnownTriples] = None) -> List[Tuple[np.ndarray, np.ndarray]]:
     """The k best entities for each of a list of questions.
 
     Args:
@@ -160,16 +146,13 @@ def check_range(what: str, ids: np.ndarray, rows: int) -> None:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise InputError(
-            f"{what} id {ids[first]} (item {first} of its list) is not in the model, which has {rows} of them"
-        )
+            f"{what} id {ids[first]} (item {first} of its list) is not in the model, which has {rows} of them")
 
 
 def _best_of_list(model, heads, relations, tails, k, score, known):
     if not len(heads) == len(relations) == len(tails):
-        raise InputError(
-            f"triplet_wise needs lists of one length, but there are {len(heads)} heads, {len(relations)} "
-            f"relations and {len(tails)} tails"
-        )
+        raise InputError(f"triplet_wise needs lists of one length, but there are {len(heads)} heads, {len(relations)} "
+                         f"relations and {len(tails)} tails")
     if known is not None:
         new = ~are_known(known, heads, relations, tails)
         heads, relations, tails = heads[new], relations[new], tails[new]
@@ -188,11 +171,9 @@ def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, search
         if answers is not None:
             known_here = answers.of(pairs[members])
         part = _best(model, search, side, fixed, pair_relations[members], moves, k, score, known_here)
-        merged = Found(
-            np.concatenate([found.query, members[part.query]]),
-            np.concatenate([found.row, part.row]),
-            np.concatenate([found.score, part.score]),
-        )
+        merged = Found(np.concatenate([found.query, members[part.query]]),
+                       np.concatenate([found.row, part.row]),
+                       np.concatenate([found.score, part.score]))
         found = merged.best(k, np.zeros(len(merged.row), np.int64))
     stayed, moved = stays[pairs[found.query] // len(relations)], moves[found.row]
     heads, tails = (moved, stayed) if side == HEAD else (stayed, moved)

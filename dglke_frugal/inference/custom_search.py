@@ -19,9 +19,8 @@ class CustomSearch:
     def __init__(self, model: EmbeddingModel, moves: np.ndarray):
         self._model, self._scorer, self._moves = model, scorer_of(model), moves
 
-    def best(
-        self, side: str, stays: np.ndarray, relations: np.ndarray, k: int, score: Callable[[np.ndarray], np.ndarray]
-    ) -> Found:
+    def best(self, side: str, stays: np.ndarray, relations: np.ndarray, k: int,
+             score: Callable[[np.ndarray], np.ndarray]) -> Found:
         """The k best places in `moves` for each query, and all that score as the last of them.
 
         score: from the function's scores, as float64, to those to rank by; monotone.

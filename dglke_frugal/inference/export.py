@@ -93,10 +93,8 @@ def export_tsv(run: Run, folder: PathLike) -> None:
         check_output(folder / files[name], _row_pattern(table.shape[1]))
     for name, table in tables.items():
         labels = _labels(run, name)
-        with (
-            replace_file(folder / files[name], "w") as file,
-            progress(len(table), f"exporting {files[name]}", "rows") as bar,
-        ):
+        with (replace_file(folder / files[name], "w") as file,
+              progress(len(table), f"exporting {files[name]}", "rows") as bar):
             row = 0
             for block in _blocks(table):
                 for numbers in block.tolist():

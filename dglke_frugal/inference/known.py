@@ -38,8 +38,7 @@ def graph_of_run(folder: Path, config: Mapping[str, Any], entities: int, relatio
         raise InputError(
             f"the data set {graph.name} in {given['data_path']} has {graph.n_entities:,} entities and "
             f"{graph.n_relations:,} relations, but {folder} was trained on {entities:,} and {relations:,}; put the "
-            "files back that it was trained on"
-        )
+            "files back that it was trained on")
     changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(config.get("data")))
     if changed:
         raise InputError(f"known triples are those of the data set that {folder} was trained on, which has changed: "
@@ -77,13 +76,8 @@ class KnownOfPairs:
         return KnownAnswers(self._side, self._stays[entities], self._relations[relations], self._known)
 
 
-def best_unknown(
-    answers: Lists,
-    moves: np.ndarray,
-    entities: int,
-    k: int,
-    search: Callable[[np.ndarray, int], Found],
-) -> Found:
+def best_unknown(answers: Lists, moves: np.ndarray, entities: int, k: int,
+                 search: Callable[[np.ndarray, int], Found]) -> Found:
     """At least the k best answers to each query that are not known, and perhaps a few more.
 
     So many more are searched as are known: of k + n best answers at most n are known. Queries with few known answers

@@ -22,8 +22,7 @@ def read_names(path: PathLike) -> Names:
     """The names of a map file (id TAB name); read when the first one is asked for."""
     if not Path(path).exists():
         raise InputError(
-            f"there is no map file {path}; give the file with an id and a name per line that training wrote"
-        )
+            f"there is no map file {path}; give the file with an id and a name per line that training wrote")
     return Names(partial(text.read_name_map, Path(path)))
 
 
@@ -41,8 +40,7 @@ def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
         except ValueError:
             raise InputError(
                 f"line {number} of {path} is {line!r}, which is no id; give numbers, or names with --raw_data "
-                "and map files"
-            ) from None
+                "and map files") from None
         except OverflowError:
             raise InputError(f"line {number} of {path} is {line!r}, which is too large for an id") from None
         except InputError as error:

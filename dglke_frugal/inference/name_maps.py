@@ -50,8 +50,7 @@ def names_of_file(folder: Path, role: str, path: Path, rows: int) -> Names:
     """The names in a file that the user gives, read when the first one is asked for. InputError if it is not there."""
     if not path.exists():
         raise InputError(
-            f"there is no map file {path}; give the file with an id and a name per line that training wrote"
-        )
+            f"there is no map file {path}; give the file with an id and a name per line that training wrote")
     return Names(partial(_read, folder, role, path, rows, None))
 
 

@@ -61,16 +61,9 @@ class Run:
     names: Dict[str, Optional[Names]]
 
     @classmethod
-    def load(
-        cls,
-        folder: PathLike,
-        entity_map: Optional[PathLike] = None,
-        relation_map: Optional[PathLike] = None,
-        device: int = -1,
-        check_values: bool = True,
-        score_rule: Optional[str] = None,
-        data_path: Optional[PathLike] = None,
-    ) -> "Run":
+    def load(cls, folder: PathLike, entity_map: Optional[PathLike] = None, relation_map: Optional[PathLike] = None,
+             device: int = -1, check_values: bool = True, score_rule: Optional[str] = None,
+             data_path: Optional[PathLike] = None) -> "Run":
         """Load the folder that a training run of ours or of DGL-KE wrote; the tables are memory-mapped.
 
         Args:
@@ -94,16 +87,8 @@ class Run:
             config = read_config(folder)
             if data_path is not None:
                 config["data_path"] = str(path("data_path", data_path).absolute())
-            model = read_model(
-                folder,
-                config["dataset"],
-                config["model_name"],
-                config["hidden_dim"],
-                config["gamma"],
-                switch("check_values", check_values),
-                config,
-                score_rule,
-            )
+            model = read_model(folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"],
+                               switch("check_values", check_values), config, score_rule)
             maps: Dict[str, Optional[Path]] = {}
             names: Dict[str, Optional[Names]] = {}
             for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):
@@ -128,11 +113,9 @@ class Run:
     def _names_of(self, role: str) -> Names:
         names = self.names[role]
         if names is None:
-            raise InputError(
-                f"the run in {self.folder} names no file of {role} names that is still there; use ids, or "
-                f"give the file: load(..., {role}_map=...), or "
-                f"{'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line"
-            )
+            raise InputError(f"the run in {self.folder} names no file of {role} names that is still there; use ids, or "
+                             f"give the file: load(..., {role}_map=...), or "
+                             f"{'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line")
         return names
 
     def score(self, heads: Any, relations: Optional[Items] = None, tails: Optional[Items] = None) -> np.ndarray:
@@ -271,12 +254,7 @@ class Run:
             searches[measure] = search
         return searches[measure]
 
-    def rank(
-        self,
-        triples: Any,
-        known: Any = None,
-        protocol: Protocol = Protocol(),
-    ) -> Evaluation:
+    def rank(self, triples: Any, known: Any = None, protocol: Protocol = Protocol()) -> Evaluation:
         """Rank triples against all entities in both directions, known ones left out, as `dglke_eval` does.
 
         Args:

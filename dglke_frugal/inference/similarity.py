@@ -53,16 +53,9 @@ def _similarities(table, left, right, measure) -> np.ndarray:
     return (dots / np.where(whole == 0, 1, whole)).astype(np.float32)  # of zeros the dot is 0
 
 
-def most_similar(
-    table: np.ndarray,
-    left: np.ndarray,
-    right: np.ndarray,
-    mode: str,
-    measure: str,
-    k: int,
-    device: Optional[torch.device] = None,
-    index: str = "exact",
-) -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def most_similar(table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: str, measure: str, k: int,
+                 device: Optional[torch.device] = None,
+                 index: str = "exact") -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The k most similar pairs: element by element, of all combinations, or for each left object.
 
     Args:
@@ -91,8 +84,7 @@ def most_similar(
     if mode == "pairwise":
         if len(left) != len(right):
             raise InputError(
-                f"pairwise needs lists of one length, but there are {len(left)} left and {len(right)} right objects"
-            )
+                f"pairwise needs lists of one length, but there are {len(left)} left and {len(right)} right objects")
         scores = similarities(table, left, right, measure)
         order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
         return [(left[order], right[order], scores[order])]
@@ -129,10 +121,8 @@ class SimilaritySearch:
         for begin, count, found in self._found(left, k):
             found = found.best(k, found.query)
             stops = np.searchsorted(found.query, np.arange(begin, begin + count + 1))
-            results += [
-                (left[found.query[a:b]], self._right[found.row[a:b]], found.score[a:b])
-                for a, b in zip(stops, stops[1:])
-            ]
+            results += [(left[found.query[a:b]], self._right[found.row[a:b]], found.score[a:b])
+                        for a, b in zip(stops, stops[1:])]
         return results
 
     def best_of_all(self, left: np.ndarray, k: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -43,12 +43,10 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
         raise InputError(_why_no_config(folder)) from None
     if not isinstance(config, dict):
         raise InputError(f"{path} holds no JSON object; copy it again from the run that wrote it")
-    for ours, release in (
-        ("model_name", "model"),
-        ("hidden_dim", "emb_size"),
-        ("max_step", "max_train_step"),
-        ("emap_file", "emp_file"),
-    ):
+    for ours, release in (("model_name", "model"),
+                          ("hidden_dim", "emb_size"),
+                          ("max_step", "max_train_step"),
+                          ("emap_file", "emp_file")):
         if config.get(ours) is None and config.get(release) is not None:
             config[ours] = config[release]
     kinds = {"model_name": str, "dataset": str, "hidden_dim": int, "gamma": (int, float)}
@@ -57,20 +55,16 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             raise InputError(f"{path} lacks {key!r}; add it, as it was given to the training run")
         if not isinstance(config[key], kind) or isinstance(config[key], bool):
             raise InputError(
-                f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there"
-            )
+                f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there")
     if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:
         raise InputError(
             f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
     if config.setdefault("score_rule", score_rule_of_dglke_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
-            f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}"
-        )
+            f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}")
     if not (1 <= config["hidden_dim"] < 2**63 and abs(config["gamma"]) <= LARGEST):
-        raise InputError(
-            f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
-            "put the values given to the training run there"
-        )
+        raise InputError(f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
+                         "put the values given to the training run there")
     config["data_path"] = str(_data_path(folder, config))
     return config
 
@@ -133,10 +127,8 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise InputError(
-            f"there is no {path}; check the dataset and model names, which are part of its name, "
-            "and that the run did not use --no_save_emb"
-        ) from None
+        raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
+                         "and that the run did not use --no_save_emb") from None
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype not in (np.float32, np.float16):
@@ -161,16 +153,9 @@ def _check_values(path: Path, table: np.memmap, saved: SavedTables) -> None:
         saved.check(path, checksum)
 
 
-def read_model(
-    folder: PathLike,
-    dataset: str,
-    model_name: str,
-    hidden_dim: int,
-    gamma: float,
-    check_values: bool = True,
-    config: Optional[Dict[str, Any]] = None,
-    score_rule: Optional[str] = None,
-) -> EmbeddingModel:
+def read_model(folder: PathLike, dataset: str, model_name: str, hidden_dim: int, gamma: float,
+               check_values: bool = True, config: Optional[Dict[str, Any]] = None,
+               score_rule: Optional[str] = None) -> EmbeddingModel:
     """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
 
     config: what double_ent and double_rel the tables should fit, if known, and whether relations are reciprocal.
@@ -191,8 +176,7 @@ def read_model(
     if entity.shape[1] not in sizes:
         raise InputError(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
-            f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
-        )
+            f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run")
     scorer = _custom_scorer(Path(folder), stem.name, model_name, saved) if is_custom(model_name) else None
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
                           score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer,

@@ -15,9 +15,8 @@ import torch
 from .registry import random_numbers
 
 
-def random_numbers_of(
-    step: int = 0, stream: Tuple[int, ...] = (), device: torch.device = torch.device("cpu")
-) -> ContextManager[None]:
+def random_numbers_of(step: int = 0, stream: Tuple[int, ...] = (),
+                      device: torch.device = torch.device("cpu")) -> ContextManager[None]:
     """Within it the numbers of a step are drawn, on the CPU and on the device that it computes on.
 
     stream: the run's seed and the rank; none where no step of a run computes.

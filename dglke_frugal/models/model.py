@@ -42,7 +42,7 @@ class Model:
         matrices: the table whose rows are matrices, "relation" or "projection".
         two_formulas: whether DGL-KE scores corrupted tails by another formula than true triples (score_rule.py).
         in_dglke: whether DGL-KE's own loop trains it.
-        reference: MODULE.CLASS in models/device, its closed forms in torch operations.
+        reference: MODULE.CLASS in models/device, its query in torch operations.
     """
 
     name: str
@@ -94,8 +94,7 @@ class Model:
         if entity != relation:
             raise InputError(
                 f"{self.name} needs entity and relation rows of the same length, not {entity} and {relation}; "
-                "give both -de (--double_ent) and -dr (--double_rel) or neither"
-            )
+                "give both -de (--double_ent) and -dr (--double_rel) or neither")
 
     def rows(self, entity: int, relation: int) -> RowDims:
         """Row lengths, once the dimensions have been checked."""

@@ -57,10 +57,8 @@ def find_model(name: str, seed: int = 0) -> Model:
         return model
     if ":" in name:
         return _import_model(name, seed)
-    raise InputError(
-        f"there is no model '{name}'; --model_name takes one of "
-        f"{', '.join(model_names())}, or MODULE:CLASS for a custom one"
-    )
+    raise InputError(f"there is no model '{name}'; --model_name takes one of "
+                     f"{', '.join(model_names())}, or MODULE:CLASS for a custom one")
 
 
 def code_checksum(name: str) -> Optional[str]:

@@ -17,10 +17,8 @@ class RotatE(Model):
 
     def check(self, entity: int, relation: int) -> None:
         if entity != 2 * relation:
-            raise InputError(
-                f"RotatE needs entity rows twice as long as relation rows, not {entity} and {relation}; "
-                "give -de (--double_ent) and not -dr (--double_rel)"
-            )
+            raise InputError(f"RotatE needs entity rows twice as long as relation rows, not {entity} and {relation}; "
+                             "give -de (--double_ent) and not -dr (--double_rel)")
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         import numpy as np  # here, because names of models are asked for without it

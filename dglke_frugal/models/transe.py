@@ -13,7 +13,7 @@ class TransEL1(_TransE):
     """Distances are sums of absolute values."""
     name = "TransE_l1"
     similarity = "l1"
-    reference = "transe.TransEL1"
+    reference = "transe.TransE"
 
 
 class TransEL2(_TransE):
@@ -21,4 +21,4 @@ class TransEL2(_TransE):
     name = "TransE_l2"
     aliases = ("TransE",)
     similarity = "l2"
-    reference = "transe.TransEL2"
+    reference = "transe.TransE"

@@ -68,43 +68,22 @@ class Panel:
 
 
 PANELS = (
-    Panel(
-        "Training loss",
-        "means between log lines",
-        (("train/loss", "loss"), ("train/pos_loss", "positives"), ("train/neg_loss", "negatives")),
-    ),
-    Panel(
-        "Validation",
-        "filtered or sampled as the run's flags say",
-        (("valid/MRR", "MRR"), ("valid/HITS@10", "HITS@10"), ("valid/HITS@3", "HITS@3"), ("valid/HITS@1", "HITS@1")),
-        from_zero=True,
-        of_several=2,
-    ),
+    Panel("Training loss", "means between log lines",
+          (("train/loss", "loss"), ("train/pos_loss", "positives"), ("train/neg_loss", "negatives"))),
+    Panel("Validation", "filtered or sampled as the run's flags say",
+          (("valid/MRR", "MRR"), ("valid/HITS@10", "HITS@10"), ("valid/HITS@3", "HITS@3"), ("valid/HITS@1", "HITS@1")),
+          from_zero=True, of_several=2),
     Panel("Mean rank in validation", "lower is better", (("valid/MR", "mean rank"),), from_zero=True),
-    Panel(
-        "Throughput",
-        "positive triples per second of a process, validations left out",
-        (("train/triples_per_second", "triples/s"),),
-        from_zero=True,
-    ),
-    Panel(
-        "Waiting",
-        "share of the time",
-        (("train/stall_share", "stalled: rows were not ready"), ("train/sample_wait_share", "waiting for batches")),
-        percent=True,
-        from_zero=True,
-        of_several=2,
-    ),
-    Panel(
-        "Cache hits", "share of the rows that steps used", (("store/hit_share", "hits"),), percent=True, from_zero=True
-    ),
-    Panel(
-        "Rows moved",
-        "bytes between log lines",
-        (("store/bytes_read", "read from host memory"), ("store/bytes_flushed", "flushed to host memory")),
-        from_zero=True,
-        of_several=2,
-    ),
+    Panel("Throughput", "positive triples per second of a process, validations left out",
+          (("train/triples_per_second", "triples/s"),), from_zero=True),
+    Panel("Waiting", "share of the time",
+          (("train/stall_share", "stalled: rows were not ready"), ("train/sample_wait_share", "waiting for batches")),
+          percent=True, from_zero=True, of_several=2),
+    Panel("Cache hits", "share of the rows that steps used", (("store/hit_share", "hits"),), percent=True,
+          from_zero=True),
+    Panel("Rows moved", "bytes between log lines",
+          (("store/bytes_read", "read from host memory"), ("store/bytes_flushed", "flushed to host memory")),
+          from_zero=True, of_several=2),
     Panel("Learning rate", "as validations lower it", (("train/lr", "learning rate"),), from_zero=True),
     Panel("Regularization", "part of the loss", (("train/regularization", "regularization"),)),
 )

@@ -65,25 +65,21 @@ def _hardware(run: RunLog) -> Optional[str]:
 
 
 # The first columns stay in sight on a narrow screen.
-RESULTS = (
-    Column("test MRR", "{:.4f}", _result("test", "MRR"), max),
-    Column("HITS@1", "{:.4f}", _result("test", "HITS@1"), max),
-    Column("@3", "{:.4f}", _result("test", "HITS@3"), max),
-    Column("@10", "{:.4f}", _result("test", "HITS@10"), max),
-    Column("MR", "{:,.1f}", _result("test", "MR"), min),
-    Column("best valid MRR", "{:.4f}", _best_validation, max),
-    Column("steps", "{:,}", _steps),
-    Column("training (s)", "{:,.1f}", _result("seconds", "training"), min),
-    Column("triples/s", "{:,.0f}", _rate, max),
-)
-CIRCUMSTANCES = (
-    Column("stalled", "{:.1%}", _result("training", "stall_share"), min),
-    Column("cache hits", "{:.1%}", _result("training", "store", "hit_share"), max),
-    Column("peak memory (GiB)", "{:.2f}", _memory, min),
-    Column("seed", "{}", lambda run: run.result.get("seed", run.flags.get("seed"))),
-    Column("hardware", "{}", _hardware),
-    Column("date", "{}", _date),
-)
+RESULTS = (Column("test MRR", "{:.4f}", _result("test", "MRR"), max),
+           Column("HITS@1", "{:.4f}", _result("test", "HITS@1"), max),
+           Column("@3", "{:.4f}", _result("test", "HITS@3"), max),
+           Column("@10", "{:.4f}", _result("test", "HITS@10"), max),
+           Column("MR", "{:,.1f}", _result("test", "MR"), min),
+           Column("best valid MRR", "{:.4f}", _best_validation, max),
+           Column("steps", "{:,}", _steps),
+           Column("training (s)", "{:,.1f}", _result("seconds", "training"), min),
+           Column("triples/s", "{:,.0f}", _rate, max))
+CIRCUMSTANCES = (Column("stalled", "{:.1%}", _result("training", "stall_share"), min),
+                 Column("cache hits", "{:.1%}", _result("training", "store", "hit_share"), max),
+                 Column("peak memory (GiB)", "{:.2f}", _memory, min),
+                 Column("seed", "{}", lambda run: run.result.get("seed", run.flags.get("seed"))),
+                 Column("hardware", "{}", _hardware),
+                 Column("date", "{}", _date))
 
 
 def differing_flags(runs: Sequence[RunLog]) -> List[str]:

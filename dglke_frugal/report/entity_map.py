@@ -81,10 +81,8 @@ def _degree_and_relation(graph: KnowledgeGraph, chosen: np.ndarray) -> Tuple[np.
     for begin in range(0, len(graph.train), BLOCK):
         part = slice(begin, begin + BLOCK)
         relation = graph.train.relation[part].astype(np.int64)
-        keys = [
-            where[where >= 0] * np.int64(graph.n_relations) + relation[where >= 0]
-            for where in (place[graph.train.head[part]], place[graph.train.tail[part]])
-        ]
+        keys = [where[where >= 0] * np.int64(graph.n_relations) + relation[where >= 0]
+                for where in (place[graph.train.head[part]], place[graph.train.tail[part]])]
         key, count = np.unique(np.concatenate(keys), return_counts=True)
         key, inverse = np.unique(np.concatenate([pairs["key"], key]), return_inverse=True)
         total = np.bincount(inverse, np.concatenate([pairs["count"], count]), len(key)).astype(np.int64)

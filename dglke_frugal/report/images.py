@@ -54,16 +54,9 @@ def _draw(figure_class, chart: Chart):
     scale = 100.0 if chart.percent else 1.0
     for curve in chart.curves:
         style = (0, tuple(float(part) for part in curve.dash.split())) if curve.dash else "-"
-        axes.plot(
-            [x for x, _ in curve.points],
-            [y * scale for _, y in curve.points],
-            color=curve.colour,
-            linestyle=style,
-            linewidth=1.6,
-            marker="o" if len(curve.points) < 30 else None,
-            markersize=3,
-            label=curve.label,
-        )
+        axes.plot([x for x, _ in curve.points], [y * scale for _, y in curve.points], color=curve.colour,
+                  linestyle=style, linewidth=1.6, marker="o" if len(curve.points) < 30 else None, markersize=3,
+                  label=curve.label)
     if chart.from_zero:
         axes.set_ylim(bottom=0)
     axes.set(title=chart.title, xlabel="step", ylabel=chart.note + (" (%)" if chart.percent else ""))

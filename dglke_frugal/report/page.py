@@ -34,23 +34,18 @@ def make_page(runs: Sequence[RunLog], refresh_seconds: int = 0, with_tables: boo
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
     refresh = f'<meta http-equiv="refresh" content="{refresh_seconds}">' if refresh_seconds else ""
     parts = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8">{refresh}',
+        "<!doctype html>", f'<html lang="en"><head><meta charset="utf-8">{refresh}',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)} - dglke_frugal report</title><style>{_file('page.css')}</style></head><body><main>",
-        f"<h1>{escape(title)}</h1>{paragraph(escape(_subtitle(runs)))}",
-        comparison(runs, names),
-    ]
+        f"<h1>{escape(title)}</h1>{paragraph(escape(_subtitle(runs)))}", comparison(runs, names)]
     found = charts(runs, names)
     if found:
         parts.append(f'<h2>Curves</h2>{CONTROLS}<div class="grid2">' + "".join(map(_chart_figure, found)) + "</div>")
     for run, name in zip(runs, names) if with_tables else ():
         shown, trained = name if len(runs) > 1 else "", find_trained(run)
-        parts += [
-            _map_section(map_entities(trained), shown),
-            predictions_section(trained, shown),
-            relations_section(run, trained, shown),
-        ]
+        parts += [_map_section(map_entities(trained), shown),
+                  predictions_section(trained, shown),
+                  relations_section(run, trained, shown)]
     parts += [all_flags(runs, names), "</main>", _scripts(found) if found else "", "</body></html>"]
     return "\n".join(part for part in parts if part) + "\n"
 
@@ -87,10 +82,8 @@ def _map_section(found: Optional[EntityMap], name: str) -> str:
     shown = len(found.maps[0].points)
     drawn = f"{shown:,} of {found.entities:,} entities, drawn at random,"
     which = drawn if shown < found.entities else f"All {shown:,} entities"
-    message = (
-        f"{which} on the two axes along which they differ most: {shares[0]} and {shares[1]} "
-        "of the variance. Point at one for its name."
-    )
+    message = (f"{which} on the two axes along which they differ most: {shares[0]} and {shares[1]} "
+               "of the variance. Point at one for its name.")
     missing = "" if len(found.maps) > 1 else " The graph is not where it was, so they have one colour."
     figures = "".join(map(_map_figure, found.maps))
     return section("Entities", name, f'<div class="grid2">{figures}</div>', message + missing)

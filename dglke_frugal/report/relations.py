@@ -66,10 +66,8 @@ def _line(label: str, sides: Sides) -> str:
         f'<span class="bar" style="width:{100 * row["MRR"]:.1f}%;background:{colour}"></span>'
         for row, colour in zip(both, COLOUR_OF_SIDE) if row)
     count = max((row.get("ranks") or 0 for row in both if row), default=0)
-    cells = [
-        cell(count, "{:,}"),
-        *(cell(row and row["MRR"], "{:.3f}") for row in both),
-        f'<td class="bars">{bars}</td>',
-        *(cell(row and row.get("HITS@10"), "{:.3f}") for row in both),
-    ]
+    cells = [cell(count, "{:,}"),
+             *(cell(row and row["MRR"], "{:.3f}") for row in both),
+             f'<td class="bars">{bars}</td>',
+             *(cell(row and row.get("HITS@10"), "{:.3f}") for row in both)]
     return f"<tr><td>{escape(short_label(label))}</td>{''.join(cells)}</tr>"

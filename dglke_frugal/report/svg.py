@@ -59,30 +59,24 @@ def line_chart(chart: Chart) -> str:
         at = place_y(value / scale)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
         parts.append(
-            f'<text x="{LEFT - 7}" y="{at + 4:.1f}" text-anchor="end">{number_text(value, chart.percent)}</text>'
-        )
+            f'<text x="{LEFT - 7}" y="{at + 4:.1f}" text-anchor="end">{number_text(value, chart.percent)}</text>')
     for value in ticks(x_low, x_high, 6):
         at = place_x(value)
         parts.append(
-            f'<line class="tick" x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}"/>'
-        )
+            f'<line class="tick" x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}"/>')
         parts.append(f'<text x="{at:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{number_text(value)}</text>')
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM}"/>')
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 3}" text-anchor="end" class="unit">step</text>')
     for curve in chart.curves:
         dash = f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
         path = " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in curve.points)
-        parts.append(
-            f'<polyline class="curve" points="{path}" stroke="{curve.colour}"{dash}>'
-            f"<title>{escape(curve.label)}</title></polyline>"
-        )
+        parts.append(f'<polyline class="curve" points="{path}" stroke="{curve.colour}"{dash}>'
+                     f"<title>{escape(curve.label)}</title></polyline>")
         if len(curve.points) <= FEW_POINTS:
             for x, y in curve.points:
                 message = f"{curve.label}: {number_text(y * scale, chart.percent)} after {x:,.0f} steps"
-                parts.append(
-                    f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="2.6" fill="{curve.colour}">'
-                    f"<title>{escape(message)}</title></circle>"
-                )
+                parts.append(f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="2.6" fill="{curve.colour}">'
+                             f"<title>{escape(message)}</title></circle>")
     return "".join([*parts, "</svg>"])
 
 
@@ -92,10 +86,8 @@ def legend(items: Sequence, dashes: Sequence[str] = ()) -> str:
     for place, (label, colour) in enumerate(items):
         if dashes:
             dash = f' stroke-dasharray="{dashes[place]}"' if dashes[place] else ""
-            mark = (
-                '<svg class="key" viewBox="0 0 26 8"><line x1="0" x2="26" y1="4" y2="4" '
-                f'stroke="{colour}" stroke-width="2.4"{dash}/></svg>'
-            )
+            mark = ('<svg class="key" viewBox="0 0 26 8"><line x1="0" x2="26" y1="4" y2="4" '
+                    f'stroke="{colour}" stroke-width="2.4"{dash}/></svg>')
         else:
             mark = f'<svg class="key dot" viewBox="0 0 8 8"><circle cx="4" cy="4" r="4" fill="{colour}"/></svg>'
         entries.append(f"<li>{mark}{escape(label)}</li>")
@@ -108,14 +100,11 @@ def scatter(coloured: ColouredMap) -> str:
     low, high = coloured.points.min(axis=0), coloured.points.max(axis=0)
     span = max(float((high - low).max()), 1e-12)
     shift = (span - (high - low)) / 2
-    parts = [
-        f'<svg viewBox="0 0 {size} {size}" role="img" aria-label="{escape(coloured.title)}">',
-        f'<rect class="frame" x="0.5" y="0.5" width="{size - 1}" height="{size - 1}"/>',
-    ]
+    parts = [f'<svg viewBox="0 0 {size} {size}" role="img" aria-label="{escape(coloured.title)}">',
+             f'<rect class="frame" x="0.5" y="0.5" width="{size - 1}" height="{size - 1}"/>']
     for (x, y), group, label in zip((coloured.points - low + shift) / span, coloured.groups, coloured.labels):
         left, top = edge + x * (size - 2 * edge), size - edge - y * (size - 2 * edge)
         parts.append(
             f'<circle cx="{left:.1f}" cy="{top:.1f}" r="2.4" fill="{coloured.legend[group][1]}" fill-opacity="0.75">'
-            f"<title>{escape(label)}</title></circle>"
-        )
+            f"<title>{escape(label)}</title></circle>")
     return "".join([*parts, "</svg>"])

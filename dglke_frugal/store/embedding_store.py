@@ -6,7 +6,7 @@ import os
 import warnings
 import zlib
 from itertools import chain
-from typing import Callable, Iterable, Optional, Tuple, Union
+from typing import Callable, Iterable, Optional, Tuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaR
 from .row_blocks import row_blocks
 from .row_bytes import FLOAT
 from .rows.flush_config import FlushConfig, StoreAddress
-from .rows.gathering import Gathering
 from .rows.half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
@@ -41,9 +40,8 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
-    many rows and columns. With a `replica` (a _native.Replica, or a gathering.Gathering) each of
-    several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica
-    once it is drained. `exchange`: a _native.Exchange, for ranks that synchronise in each step (FlushConfig). `start`:
+    many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
+    update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a _native.Exchange, for ranks that synchronise in each step (FlushConfig). `start`:
     sets the start values, before anybody else has the table: a device registers pages much sooner that are there, and
     these all threads bring in. With `rounding` the table is kept in half precision, and so are caches and what travels;
     steps compute in float32 all the same. `make_rows`: makes the rows that steps find, where rows travel in ways that
@@ -58,7 +56,7 @@ class EmbeddingStore:
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
-                 replica: Union[_native.Replica, Gathering, None] = None, exchange=None,
+                 replica: Optional[_native.Replica] = None, exchange=None,
                  start: Optional[Callable[[_native.HostTable], None]] = None,
                  make_rows: Optional[Callable[[_native.HostTable], RankRows]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding

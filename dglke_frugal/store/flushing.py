@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Optional, Sequence
 
 from .. import _native
 from ..errors import InputError
 from .cache_policy import make_policy
 from .rows.flush_config import FlushConfig, StoreAddress
-from .rows.gathering import Gathering
 from .rows.half_embeddings import Rounding, stochastic_rounded_rows
 
 
@@ -68,11 +67,10 @@ class InPlaceTable(RankRows):
 class ReplicaRows(RankRows):
     """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
 
-    def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
-                 device=None):
+    def __init__(self, table: _native.HostTable, replica: _native.Replica, learning_rate: float, device=None):
         """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or copies its device's
-        replica to the host. replica: of sums; or on a device a Gathering."""
-        self.device, self._collective = device, replica.exchange if isinstance(replica, Gathering) else replica
+        replica to the host."""
+        self.device, self._collective = device, replica
         if device is None:
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
             self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
@@ -136,7 +134,7 @@ class EngineTable(ClientRows):
         exchange: of ranks that synchronise in each step, a _native.Exchange.
         """
         caches = []
-        if config.slots and config.mode != "none":
+        if config.slots:
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
         noise = (rounding.seed, rounding.table) if rounding else ()

@@ -9,19 +9,11 @@ from ..errors import InputError
 from .installation import install
 from .seeds import seed_everything
 
-_MODULES = {
-    "train": "dglke.train",
-    "eval": "dglke.eval",
-    "predict": "dglke.infer_score",
-    "emb_sim": "dglke.infer_emb_sim",
-    "partition": "dglke.partition",
-    "convert": "dglke.convert",
-}
+_MODULES = {"train": "dglke.train", "eval": "dglke.eval", "predict": "dglke.infer_score",
+            "emb_sim": "dglke.infer_emb_sim", "partition": "dglke.partition", "convert": "dglke.convert"}
 _CLUSTER = ("server", "client", "dist_train")
 # Flags of the unreleased DGL-KE only, each with the shortest abbreviation that 0.1.2 takes for no flag of its own.
-_LATER_FLAGS = {
-    "train": {"--pairwise": "--p", "-pw": "-p", "--loss_genre": "--los", "--margin": "--mar", "-m": "-m"},
-}
+_LATER_FLAGS = {"train": {"--pairwise": "--p", "-pw": "-p", "--loss_genre": "--los", "--margin": "--mar", "-m": "-m"}}
 
 
 def run(command: str, argv: Sequence[str], seed: int | None = None) -> None:

@@ -39,11 +39,8 @@ def before_dglke() -> list[types.ModuleType]:
     """The removed modules that `import dglke` needs in addition to dgl: parts of setuptools and distutils, both gone by
     Python 3.12."""
     version = module("distutils.version", LooseVersion=LooseVersion)
-    return [
-        module("pkg_resources", resource_string=pkgutil.get_data),
-        module("distutils", version=version, __path__=[]),
-        version,
-    ]
+    return [module("pkg_resources", resource_string=pkgutil.get_data),
+            module("distutils", version=version, __path__=[]), version]
 
 
 def contrib(**attributes) -> types.ModuleType:

@@ -41,8 +41,7 @@ def _installed(name: str) -> str:
             remedy = "use Python 3.9 to 3.12, for which dgl has wheels, or our own trainer, which needs neither"
         raise InputError(
             f"DGL-KE's own code (--backend vanilla, --trainer dglke, partitions by METIS) needs {name}, which is not "
-            f"installed: {remedy}"
-        ) from None
+            f"installed: {remedy}") from None
 
 
 def _release(version: str) -> tuple[int, int]:

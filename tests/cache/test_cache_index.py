@@ -9,10 +9,8 @@ from dglke_frugal.embedding.keys import SCORE_POLICIES
 
 KEYS = 40
 calls = st.lists(
-    st.tuples(
-        st.sampled_from(["insert_and_evict", "insert_and_evict", "assign", "find", "erase", "time", "epoch"]),
-        st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(0, 3)), min_size=1, max_size=12),
-    ),
+    st.tuples(st.sampled_from(["insert_and_evict", "insert_and_evict", "assign", "find", "erase", "time", "epoch"]),
+              st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(0, 3)), min_size=1, max_size=12)),
     max_size=40,
 )
 

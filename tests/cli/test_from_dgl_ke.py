@@ -20,12 +20,10 @@ def test_every_flag_of_dglke_train_has_a_line():
 
 def test_no_flag_is_made_up():
     known = {option for strings in TRAIN for option in strings}
-    known |= {
-        option
-        for parser in (evaluate.own_flags(), evaluate.dglke_flags(), predict.own_flags(), emb_sim.own_flags())
-        for action in parser._actions
-        for option in action.option_strings
-    }
+    known |= {option
+              for parser in (evaluate.own_flags(), evaluate.dglke_flags(), predict.own_flags(), emb_sim.own_flags())
+              for action in parser._actions
+              for option in action.option_strings}
     named = set(re.findall(r"(?<![\w-])--[a-z]\w*", TEXT)) - {"--help", "--max"}
     assert named <= known
 

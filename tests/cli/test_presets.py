@@ -44,12 +44,10 @@ def test_names_of_data_sets_are_understood(name):
 
 @pytest.mark.parametrize(
     "name, says",
-    [
-        ("wn18rr/complx", "did you mean wn18rr/complex"),
-        ("wn18rr", "did you mean wn18rr/complex, wn18rr/complex_softmax, wn18rr/complex_softmax_500"),
-        ("simple", "did you mean fb15k/simple?"),
-        ("xyzzy", "dglke_frugal presets lists them"),
-    ],
+    [("wn18rr/complx", "did you mean wn18rr/complex"),
+     ("wn18rr", "did you mean wn18rr/complex, wn18rr/complex_softmax, wn18rr/complex_softmax_500"),
+     ("simple", "did you mean fb15k/simple?"),
+     ("xyzzy", "dglke_frugal presets lists them")],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(name, says, capsys):
     with pytest.raises(SystemExit) as stopped:
@@ -112,10 +110,8 @@ def test_bare_defaults_of_a_built_in_data_set_name_a_preset():
 
 @pytest.mark.parametrize(
     "config",
-    [
-        TrainConfig(graph=GraphConfig(dataset="wn18rr"), loss=LossConfig(lr=0.1)),
-        TrainConfig(graph=GraphConfig(dataset="wn18rr"), model=ModelConfig(gamma=6.0)),
-    ],
+    [TrainConfig(graph=GraphConfig(dataset="wn18rr"), loss=LossConfig(lr=0.1)),
+     TrainConfig(graph=GraphConfig(dataset="wn18rr"), model=ModelConfig(gamma=6.0))],
 )
 def test_nobody_else_is_told(config):
     assert not any("--preset" in line for line in lines_of(config, Graph))

@@ -16,20 +16,18 @@ from dglke_frugal.errors import InputError
 LONG = "x" * 300
 SMALL = ["--model_name", "DistMult", "--hidden_dim", "4", "--max_step", "2", "--dataset", "g",
          "--format", "raw_udd_hrt"]
-COMMANDS = {
-    "data_path": ["train", *SMALL, "--data_files", "train.txt", "--data_path", "PATH"],
-    "data_files": ["train", *SMALL, "--data_path", ".", "--data_files", "PATH"],
-    "save_path": ["train", *SMALL, "--data_path", ".", "--data_files", "train.txt", "--save_path", "PATH"],
-    "init_from": ["train", *SMALL, "--data_path", ".", "--data_files", "train.txt", "--init_from", "PATH"],
-    "resume": ["train", "--resume", "PATH"],
-    "eval": ["eval", "--model_path", "PATH"],
-    "predict": ["predict", "--model_path", "PATH", "--format", "h_r_t", "--data_files", "h", "r", "t"],
-    "split": ["split", "PATH"],
-    "export": ["export", "PATH", "out.npz"],
-    "compare": ["compare", "PATH"],
-    "report": ["report", "PATH"],
-    "plan": ["plan", *SMALL, "--data_files", "train.txt", "--data_path", "PATH"],
-}
+COMMANDS = {"data_path": ["train", *SMALL, "--data_files", "train.txt", "--data_path", "PATH"],
+            "data_files": ["train", *SMALL, "--data_path", ".", "--data_files", "PATH"],
+            "save_path": ["train", *SMALL, "--data_path", ".", "--data_files", "train.txt", "--save_path", "PATH"],
+            "init_from": ["train", *SMALL, "--data_path", ".", "--data_files", "train.txt", "--init_from", "PATH"],
+            "resume": ["train", "--resume", "PATH"],
+            "eval": ["eval", "--model_path", "PATH"],
+            "predict": ["predict", "--model_path", "PATH", "--format", "h_r_t", "--data_files", "h", "r", "t"],
+            "split": ["split", "PATH"],
+            "export": ["export", "PATH", "out.npz"],
+            "compare": ["compare", "PATH"],
+            "report": ["report", "PATH"],
+            "plan": ["plan", *SMALL, "--data_files", "train.txt", "--data_path", "PATH"]}
 
 
 @pytest.fixture(params=[LONG, "closed/x"], ids=["long", "closed"])

@@ -52,11 +52,9 @@ def test_the_rule_of_a_new_run(tmp_path):
 
 @pytest.mark.parametrize(
     "flags, messages",
-    [
-        (["--trainer", "dglke", "--score_rule", "textbook"], "DGL-KE's own loop"),
-        (["--backend", "vanilla", "--score_rule", "textbook"], "DGL-KE's own loop"),
-        (["--score_rule", "paper"], "paper"),
-    ],
+    [(["--trainer", "dglke", "--score_rule", "textbook"], "DGL-KE's own loop"),
+     (["--backend", "vanilla", "--score_rule", "textbook"], "DGL-KE's own loop"),
+     (["--score_rule", "paper"], "paper")],
 )
 def test_what_cannot_be_is_a_sentence(train, capsys, flags, messages):
     with pytest.raises(SystemExit) as stopped:

@@ -117,64 +117,52 @@ def cut_off(path):
 cut_off.shows = "line 20"
 
 ANY_FILE = [(missing, "does not exist; check"), (content(b""), "is empty"), (folder_instead, "is a folder")]
-ANY_TRIPLES = [
-    *((file, damage, says) for damage, says in ANY_FILE for file in SPLITS),
-    ("train.txt", line(3, ""), "is blank; remove it"),
-    ("train.txt", line(1, "  \t "), "is blank; remove it"),
-    ("valid.txt", commas, "has 1 column where .* are needed; check the delimiter"),
-    ("train.txt", byte_order_mark, "byte order mark"),
-    ("train.txt", carriage_returns, "carriage return"),
-    ("test.txt", cut_off, "cut off"),
-    ("train.txt", content(b"0" * (9 << 20)), "longer than"),
-    ("train.txt", packed, "is a bzip2 file; unpack it"),
-    ("test.txt", content(bytes(range(13, 256)) + bytes(range(256))), "line 1 has a NUL byte.* binary"),
-    ("train.txt", line(4, b"e0\tr0\te\x001\t1"), "has a NUL byte"),
-    ("valid.txt", utf_16, "UTF-16; save the file as UTF-8"),
-]
+ANY_TRIPLES = [*((file, damage, says) for damage, says in ANY_FILE for file in SPLITS),
+               ("train.txt", line(3, ""), "is blank; remove it"),
+               ("train.txt", line(1, "  \t "), "is blank; remove it"),
+               ("valid.txt", commas, "has 1 column where .* are needed; check the delimiter"),
+               ("train.txt", byte_order_mark, "byte order mark"),
+               ("train.txt", carriage_returns, "carriage return"),
+               ("test.txt", cut_off, "cut off"),
+               ("train.txt", content(b"0" * (9 << 20)), "longer than"),
+               ("train.txt", packed, "is a bzip2 file; unpack it"),
+               ("test.txt", content(bytes(range(13, 256)) + bytes(range(256))), "line 1 has a NUL byte.* binary"),
+               ("train.txt", line(4, b"e0\tr0\te\x001\t1"), "has a NUL byte"),
+               ("valid.txt", utf_16, "UTF-16; save the file as UTF-8")]
 WEIGHTS = [
     *(("train.txt", line(4, row + weight), f"edge importance '{re.escape(weight)}' is not a finite number above 0")
       for row in ("{e}0\t{r}0\t{e}1\t",) for weight in ("nan", "-1", "0", "inf", "heavy", "1e999", "0x1p3")),
     ("valid.txt", line(4, "{e}0\t{r}0\t{e}1"), "has 3 columns where at least 4"),
 ]
-ID_TRIPLES = [
-    ("train.txt", line(7, "x\t{a}\t1{w}"), "'x' is not an integer id"),
-    ("train.txt", line(7, "1.0\t{a}\t1{w}"), "'1.0' is not an integer id"),
-    ("train.txt", line(7, "1\t\t{a}{w}"), "'' is not an integer id"),
-    ("valid.txt", line(20, "-1\t{a}\t1{w}"), "the entity id -1 is negative"),
-    ("test.txt", line(20, "12\t{a}\t1{w}"), "the entity id 12 is not below 12"),
-    ("train.txt", line(2, "99999999999999999999\t{a}\t1{w}"), "id 99999999999999999999 is not below 12"),
-    ("train.txt", line(2, b"\xff\t{a}\t1{w}"), "is not an integer id"),
-]
-NAME_TRIPLES = [
-    ("train.txt", line(9, b"e\xff\tr1\te1\t1"), "not valid UTF-8"),
-    ("test.txt", line(9, "e1\t\te1\t1"), "the relation has no name"),
-]
-MAPS = [
-    *((file, damage, says) for damage, says in ANY_FILE for file in ("{entities}", "{relations}")),
-    ("{entities}", line(5, "4"), "has 1 column where exactly 2"),
-    ("{entities}", line(5, "4\te4\tx"), "has 3 columns where exactly 2"),
-    ("{entities}", line(5, "x\te4"), "'x' is not an integer id"),
-    ("{entities}", line(5, "-4\te4"), "id -4 is negative"),
-    ("{entities}", line(5, "40\te4"), "id 40 in a file of 12 names leaves a gap"),
-    ("{relations}", line(2, "0\tr1"), "id 0 stands on an earlier line"),
-    ("{entities}", line(12, "11\te3"), "'e3' stands on an earlier line"),
-    ("{entities}", line(5, ""), "is blank"),
-    ("{entities}", line(5, b"4\t\xc3"), "not valid UTF-8"),
-    ("{entities}", commas, "has 1 column where exactly 2"),
-    ("{entities}", packed, "is a bzip2 file"),
-    ("{relations}", line(2, b"1\tr\x001"), "NUL"),
-]
-DICTIONARIES = [
-    ("train.txt", line(6, "e0\tr0\te99"), "column 3: the entity 'e99' is not in its map file"),
-    ("train.txt", line(6, "e99\tr0\te0"), "column 1: the entity 'e99' is not in its map file"),
-    ("valid.txt", line(6, "e0\tr9\te1"), "column 2: the relation 'r9' is not in its map file"),
-]
+ID_TRIPLES = [("train.txt", line(7, "x\t{a}\t1{w}"), "'x' is not an integer id"),
+              ("train.txt", line(7, "1.0\t{a}\t1{w}"), "'1.0' is not an integer id"),
+              ("train.txt", line(7, "1\t\t{a}{w}"), "'' is not an integer id"),
+              ("valid.txt", line(20, "-1\t{a}\t1{w}"), "the entity id -1 is negative"),
+              ("test.txt", line(20, "12\t{a}\t1{w}"), "the entity id 12 is not below 12"),
+              ("train.txt", line(2, "99999999999999999999\t{a}\t1{w}"), "id 99999999999999999999 is not below 12"),
+              ("train.txt", line(2, b"\xff\t{a}\t1{w}"), "is not an integer id")]
+NAME_TRIPLES = [("train.txt", line(9, b"e\xff\tr1\te1\t1"), "not valid UTF-8"),
+                ("test.txt", line(9, "e1\t\te1\t1"), "the relation has no name")]
+MAPS = [*((file, damage, says) for damage, says in ANY_FILE for file in ("{entities}", "{relations}")),
+        ("{entities}", line(5, "4"), "has 1 column where exactly 2"),
+        ("{entities}", line(5, "4\te4\tx"), "has 3 columns where exactly 2"),
+        ("{entities}", line(5, "x\te4"), "'x' is not an integer id"),
+        ("{entities}", line(5, "-4\te4"), "id -4 is negative"),
+        ("{entities}", line(5, "40\te4"), "id 40 in a file of 12 names leaves a gap"),
+        ("{relations}", line(2, "0\tr1"), "id 0 stands on an earlier line"),
+        ("{entities}", line(12, "11\te3"), "'e3' stands on an earlier line"),
+        ("{entities}", line(5, ""), "is blank"),
+        ("{entities}", line(5, b"4\t\xc3"), "not valid UTF-8"),
+        ("{entities}", commas, "has 1 column where exactly 2"),
+        ("{entities}", packed, "is a bzip2 file"),
+        ("{relations}", line(2, b"1\tr\x001"), "NUL")]
+DICTIONARIES = [("train.txt", line(6, "e0\tr0\te99"), "column 3: the entity 'e99' is not in its map file"),
+                ("train.txt", line(6, "e99\tr0\te0"), "column 1: the entity 'e99' is not in its map file"),
+                ("valid.txt", line(6, "e0\tr9\te1"), "column 2: the relation 'r9' is not in its map file")]
 COUNTS = [
-    *(
-        (file, damage, says)
-        for damage, says in ANY_FILE[:1] + ANY_FILE[2:]
-        for file in ("entity2id.txt", "relation2id.txt")
-    ),
+    *((file, damage, says)
+      for damage, says in ANY_FILE[:1] + ANY_FILE[2:]
+      for file in ("entity2id.txt", "relation2id.txt")),
     ("entity2id.txt", content(b""), "line 1 must be the number"),
     ("entity2id.txt", line(1, "e0\t0"), "must be the number of names that follow, not"),
     ("entity2id.txt", line(1, "0"), "must be the number"),
@@ -261,11 +249,8 @@ def test_each_family_has_twenty():
         ("raw_udd", dict(dataset="FB15k"), "a name of their own with --dataset"),
         ("raw_udd", dict(delimiter=""), "--delimiter '' cannot separate columns"),
         ("raw_udd", dict(delimiter="\n"), "cannot separate columns"),
-        (
-            "raw_udd",
-            dict(delimiter="|"),
-            r"line 1 has 1 column where at least 4 are needed; check the delimiter \('\|' now\)",
-        ),
+        ("raw_udd", dict(delimiter="|"),
+         r"line 1 has 1 column where at least 4 are needed; check the delimiter \('\|' now\)"),
         ("raw_udd", dict(files=["../nothing.txt"]), "nothing.txt does not exist"),
         ("built_in", dict(has_edge_importance=True), "built-in data sets have no edge importance"),
     ],

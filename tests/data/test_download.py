@@ -11,10 +11,8 @@ import pytest
 from dglke_frugal.data import download, load_graph
 from dglke_frugal.errors import InputError
 
-GOOD = {
-    "wn18/entities.dict": "0\ta\n1\tb\n", "wn18/relations.dict": "0\tr\n",
-    "wn18/train.txt": "a\tr\tb\n", "wn18/valid.txt": "b\tr\ta\n", "wn18/test.txt": "a\tr\ta\n",
-}
+GOOD = {"wn18/entities.dict": "0\ta\n1\tb\n", "wn18/relations.dict": "0\tr\n", "wn18/train.txt": "a\tr\tb\n",
+        "wn18/valid.txt": "b\tr\ta\n", "wn18/test.txt": "a\tr\ta\n"}
 
 
 def archive(files, **extra):
@@ -81,11 +79,8 @@ BOMB = b"0" * (8 << 20)
 @pytest.mark.parametrize(
     "body, options, says",
     [
-        (
-            archive(GOOD),
-            dict(status=404),
-            "answers 404 .*; download http.*wn18.zip elsewhere and unpack it so that .*wn18 holds",
-        ),
+        (archive(GOOD), dict(status=404),
+         "answers 404 .*; download http.*wn18.zip elsewhere and unpack it so that .*wn18 holds"),
         (archive(GOOD), dict(length=9999), "broke off after [0-9,]+ of 9,999 bytes; try again"),
         (b"<html>", {}, "is not a sound zip archive"),
         (archive(GOOD)[:-30], {}, "is not a sound zip archive"),
@@ -98,11 +93,8 @@ BOMB = b"0" * (8 << 20)
         (archive(GOOD, **{"C:escaped": "x"}), {}, "no plain file inside"),
         (archive({**GOOD, link("wn18/link"): "/etc/passwd"}), {}, "holds 'wn18/link', which is no plain file"),
         (archive(GOOD, **{"wn18/bomb": BOMB}), {}, "would unpack to 8,388,[0-9]+ bytes, too many"),
-        (
-            archive(GOOD, **{"wn18/bomb": BOMB}).replace((8 << 20).to_bytes(4, "little"), (9).to_bytes(4, "little")),
-            {},
-            "is not a sound zip archive",
-        ),
+        (archive(GOOD, **{"wn18/bomb": BOMB}).replace((8 << 20).to_bytes(4, "little"), (9).to_bytes(4, "little")), {},
+         "is not a sound zip archive"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -116,9 +108,8 @@ def test_refused_whole(tmp_path, serve, body, options, says):
 
 def test_offline(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "URL", "http://127.0.0.1:9/{name}.zip")
-    with pytest.raises(
-        InputError, match="cannot be downloaded .*; download .* elsewhere and unpack it so that"
-    ) as caught:
+    with pytest.raises(InputError,
+                       match="cannot be downloaded .*; download .* elsewhere and unpack it so that") as caught:
         load_graph("FB15k", tmp_path)
     assert str(tmp_path / "FB15k") in str(caught.value)
     assert list(tmp_path.iterdir()) == []

@@ -76,8 +76,7 @@ def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change)
         arguments["has_edge_importance"] = False
     else:
         cache.write_bytes(
-            {"cut": data[: len(data) // 2], "garbage": data[:-60] + b"x" * 44 + data[-16:], "empty": b""}[change]
-        )
+            {"cut": data[: len(data) // 2], "garbage": data[:-60] + b"x" * 44 + data[-16:], "empty": b""}[change])
     again = load_graph(**arguments)
     assert len(readings) == 6
     assert equal(again, load_graph(**{**arguments, "cache": False}))

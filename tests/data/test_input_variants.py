@@ -18,15 +18,11 @@ def names(graph):
     return list(graph.entity_names), list(graph.relation_names)
 
 
-CHANGES = {
-    "gzip": gzip.compress,
-    "several gzip members": lambda data: gzip.compress(data[:40]) + gzip.compress(data[40:]),
-    "CRLF": lambda data: data.replace(b"\n", b"\r\n"),
-    "blank line": lambda data: data + b"\n",
-    "blank lines of all kinds": lambda data: data + b"\r\n  \t\n\n\r\n   ",
-    "no newline": lambda data: data[:-1],
-    "CRLF and a blank line in gzip": lambda data: gzip.compress(data.replace(b"\n", b"\r\n") + b"\r\n"),
-}
+CHANGES = {"gzip": gzip.compress,
+           "several gzip members": lambda data: gzip.compress(data[:40]) + gzip.compress(data[40:]),
+           "CRLF": lambda data: data.replace(b"\n", b"\r\n"), "blank line": lambda data: data + b"\n",
+           "blank lines of all kinds": lambda data: data + b"\r\n  \t\n\n\r\n   ", "no newline": lambda data: data[:-1],
+           "CRLF and a blank line in gzip": lambda data: gzip.compress(data.replace(b"\n", b"\r\n") + b"\r\n")}
 
 
 @pytest.mark.parametrize("change", CHANGES)

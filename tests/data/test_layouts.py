@@ -86,10 +86,8 @@ def test_udd(tmp_path, small_blocks, order, delimiter, weighted):
     write(tmp_path / "relations.tsv", [f"{i}{delimiter}relation_{i}" for i in range(7)])
     files = ["entities.tsv", "relations.tsv"]
     for seed, split in enumerate(("train", "valid", "test")):
-        write(
-            tmp_path / split,
-            [delimiter.join(arranged(t, order) + ["0.5"] * weighted) for t in random_triples(99, seed)],
-        )
+        write(tmp_path / split,
+              [delimiter.join(arranged(t, order) + ["0.5"] * weighted) for t in random_triples(99, seed)])
         files.append(split)
     for count in (3, 5):
         graph = load_graph("mine", tmp_path, f"udd_{order}", files[:count], delimiter, weighted)
@@ -159,9 +157,8 @@ def test_ids_beyond_32_bits(tmp_path):
 
 # What a line may look like: every kind of white space at its ends, signs and zeros, columns that nobody reads.
 SPACE = st.text(st.sampled_from(" \t\x0b\x0c\x1c\x1f\x85\xa0\u2003\u3000"), max_size=3)
-INTEGER = st.builds(
-    "{}{}{}".format, st.sampled_from(["", "+", "00", " "]), st.integers(0, 59), st.sampled_from(["", " "])
-)
+INTEGER = st.builds("{}{}{}".format, st.sampled_from(["", "+", "00", " "]), st.integers(0, 59),
+                    st.sampled_from(["", " "]))
 NAME = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Zs"]), min_size=1, max_size=5)
 
 
@@ -245,8 +242,7 @@ def genuine_reader():
 
 @pytest.mark.skipif(importlib.util.find_spec("dglke") is None, reason="dglke has no release for this Python")
 @pytest.mark.parametrize(
-    "format", ["built_in", "Freebase", *(f"{kind}_{order}" for kind in ("udd", "raw_udd") for order in ORDERS)]
-)
+    "format", ["built_in", "Freebase", *(f"{kind}_{order}" for kind in ("udd", "raw_udd") for order in ORDERS)])
 def test_as_the_genuine_reader(tmp_path, format):
     if format == "Freebase":
         make_freebase(tmp_path / "Freebase")

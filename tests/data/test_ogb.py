@@ -23,18 +23,15 @@ def packed_csv(path, lines):
 def make_wikikg2(root):
     folder, rng = root / "ogbl_wikikg2", np.random.default_rng(0)
     packed_csv(folder / "raw" / "num-node-list.csv.gz", [str(N_ENTITIES)])
-    packed_csv(
-        folder / "mapping" / "nodeidx2entityid.csv.gz", ["node idx,entity id"] + [f"{i},Q{i}" for i in range(60)]
-    )
+    packed_csv(folder / "mapping" / "nodeidx2entityid.csv.gz",
+               ["node idx,entity id"] + [f"{i},Q{i}" for i in range(60)])
     packed_csv(folder / "mapping" / "reltype2relid.csv.gz", ["reltype,rel id"] + [f"{i},P{i}" for i in range(7)])
     (folder / "split" / "time").mkdir(parents=True)
     contents = {}
     for split, rows in ROWS.items():
-        content = {
-            "head": rng.integers(0, 60, rows),
-            "relation": np.arange(rows)[::-1] % 7,
-            "tail": rng.integers(0, 60, rows),
-        }
+        content = {"head": rng.integers(0, 60, rows),
+                   "relation": np.arange(rows)[::-1] % 7,
+                   "tail": rng.integers(0, 60, rows)}
         if split != "train":
             content.update(head_neg=rng.integers(0, 60, (rows, 5)), tail_neg=rng.integers(0, 60, (rows, 5)))
         torch.save(content, folder / "split" / "time" / f"{split}.pt")
@@ -227,25 +224,19 @@ def link_damages(split, counts):
     return [
         *((*gone(path), "does not exist") for path in (train, f"split/{split}/valid.pt", test, counts)),
         *((*folder_instead(path), "is a folder") for path in (train, counts)),
-        *(
-            (*raw(path, lambda data: b""), "damaged|not a sound gzip|must have a line|'' is not a number")
-            for path in (test, counts)
-        ),
+        *((*raw(path, lambda data: b""), "damaged|not a sound gzip|must have a line|'' is not a number")
+          for path in (test, counts)),
         *((*raw(path, lambda data: data[: len(data) // 2]), "damaged|not a sound gzip") for path in (train, counts)),
         *((*raw(path, lambda data: b"garbage"), "damaged|not a sound gzip") for path in (train, counts)),
         (*pt(train, lambda content: Attack()), "is damaged, or holds more than arrays"),
         (*pt(train, lambda content: [1]), "holds no dictionary"),
         (*pt(train, lambda content: {**content, "head": Attack()}), "is damaged, or holds more than arrays"),
-        *(
-            (*pt(train, lambda content, key=key: {k: v for k, v in content.items() if k != key}), f"lacks '{key}'")
-            for key in ("head", "relation", "tail")
-        ),
+        *((*pt(train, lambda content, key=key: {k: v for k, v in content.items() if k != key}), f"lacks '{key}'")
+          for key in ("head", "relation", "tail")),
         (*pt(train, lambda content: {**content, "tail": content["tail"][:-1]}), r"'tail' is int64 of shape \(49,\)"),
         (*pt(train, lambda content: {**content, "head": content["head"] * 1.0}), "'head' is float64 of shape"),
-        (
-            *pt(train, lambda content: {**content, "relation": content["relation"][:, None]}),
-            r"shape \(50, 1\), not integers",
-        ),
+        (*pt(train, lambda content: {**content, "relation": content["relation"][:, None]}),
+         r"shape \(50, 1\), not integers"),
         (*pt(train, lambda content: {key: torch.zeros(0, dtype=torch.int64) for key in content}), "has no triples"),
         (*pt(train, put("tail", 7, 60)), "row 7: tail 60 is not between 0 and"),
         (*pt(train, put("relation", 7, -1)), "row 7: relation -1 is not between 0 and"),
@@ -265,56 +256,46 @@ def challenge_damages(*answers):
     """What can be wrong with the files of both versions; `answers` are the files that tell the tails to be found."""
     train, pairs = NPY.format("train_hrt"), NPY.format("val_hr")
     answers = [NPY.format(name) for name in answers]
-    return [
-        *((*gone(path), "does not exist") for path in ("meta.pt", train, pairs, *answers)),
-        *((*folder_instead(path), "is a folder") for path in ("meta.pt", train, *answers)),
-        *((*raw(path, lambda data: b""), "is damaged") for path in ("meta.pt", train, *answers)),
-        *((*raw(path, lambda data: data[:-20]), "is damaged") for path in ("meta.pt", train, pairs, *answers)),
-        *((*raw(path, lambda data: b"PK" + data), "is damaged") for path in (train, *answers)),
-        (*pt("meta.pt", lambda meta: {"num_entities": 60}), "lacks a number 'num_relations'"),
-        (*pt("meta.pt", lambda meta: {**meta, "num_entities": 0}), "lacks a number 'num_entities'"),
-        (*pt("meta.pt", lambda meta: Attack()), "is damaged"),
-        (*npy(train, lambda a: a.T), r"shape \(3, 50\), not integers of shape \(any x 3\)"),
-        (*npy(train, lambda a: a.astype(np.float32)), "is float32"),
-        (*npy(train, lambda a: a[:0]), "has no rows"),
-        (*npy(train, np.asfortranarray), "stored by columns"),
-        (*npy(train, put_row(11, 0, 60)), "row 11: head 60 is not between 0 and 59"),
-        (*npy(train, put_row(11, 1, 7)), "row 11: relation 7 is not between 0 and 6"),
-        (*npy(pairs, put_row(3, 0, -1)), "row 3: head -1"),
-    ]
+    return [*((*gone(path), "does not exist") for path in ("meta.pt", train, pairs, *answers)),
+            *((*folder_instead(path), "is a folder") for path in ("meta.pt", train, *answers)),
+            *((*raw(path, lambda data: b""), "is damaged") for path in ("meta.pt", train, *answers)),
+            *((*raw(path, lambda data: data[:-20]), "is damaged") for path in ("meta.pt", train, pairs, *answers)),
+            *((*raw(path, lambda data: b"PK" + data), "is damaged") for path in (train, *answers)),
+            (*pt("meta.pt", lambda meta: {"num_entities": 60}), "lacks a number 'num_relations'"),
+            (*pt("meta.pt", lambda meta: {**meta, "num_entities": 0}), "lacks a number 'num_entities'"),
+            (*pt("meta.pt", lambda meta: Attack()), "is damaged"),
+            (*npy(train, lambda a: a.T), r"shape \(3, 50\), not integers of shape \(any x 3\)"),
+            (*npy(train, lambda a: a.astype(np.float32)), "is float32"),
+            (*npy(train, lambda a: a[:0]), "has no rows"),
+            (*npy(train, np.asfortranarray), "stored by columns"),
+            (*npy(train, put_row(11, 0, 60)), "row 11: head 60 is not between 0 and 59"),
+            (*npy(train, put_row(11, 1, 7)), "row 11: relation 7 is not between 0 and 6"),
+            (*npy(pairs, put_row(3, 0, -1)), "row 3: head -1")]
 
 
 TABLE = {
     "wikikg2": link_damages("time", "raw/num-node-list.csv.gz"),
     "biokg": link_damages("random", "raw/num-node-dict.csv.gz")
     + [
-        (
-            *pt("split/random/train.pt", lambda content: with_first(content, "gene")),
-            "head_type 'gene' is none of disease, drug",
-        ),
-        (
-            *pt("split/random/train.pt", lambda content: {**content, "tail_type": ["drug"]}),
-            "lacks 'tail_type' for each",
-        ),
+        (*pt("split/random/train.pt", lambda content: with_first(content, "gene")),
+         "head_type 'gene' is none of disease, drug"),
+        (*pt("split/random/train.pt", lambda content: {**content, "tail_type": ["drug"]}),
+         "lacks 'tail_type' for each"),
     ],
     "wikikg90Mv2": challenge_damages("val_t")
-    + [
-        (*npy(NPY.format("val_t"), put_row(3, 0, 60)), "row 3: tail 60"),
-        (*npy(NPY.format("val_t"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)"),
-    ],
+    + [(*npy(NPY.format("val_t"), put_row(3, 0, 60)), "row 3: tail 60"),
+       (*npy(NPY.format("val_t"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)")],
     "wikikg90M": challenge_damages("val_t_correct_index", "val_t_candidate")
-    + [
-        (*npy(NPY.format("val_t_correct_index"), put_row(4, 0, 21)), "row 4: index 21 is not between 0 and 20"),
-        (*npy(NPY.format("val_t_correct_index"), put_row(4, 0, -1)), "row 4: index -1 is not between 0 and 20"),
-        (*npy(NPY.format("val_t_correct_index"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)"),
-        (*npy(NPY.format("val_t_correct_index"), lambda a: a * 0.5), "is float64"),
-        (*npy(NPY.format("val_t_candidate"), put_row(4, slice(None), 60)), "row 4: tail 60 is not between 0 and 59"),
-        (*npy(NPY.format("val_t_candidate"), lambda a: a[:5]), r"shape \(5, 21\), not integers of shape \(12 x any\)"),
-        (*npy(NPY.format("val_t_candidate"), lambda a: a[:, 0]), r"shape \(12,\), not integers"),
-        (*npy(NPY.format("val_t_candidate"), lambda a: a[:, :0]), "has no rows or no columns"),
-        (*npy(NPY.format("val_t_candidate"), np.asfortranarray), "stored by columns"),
-        (*npy(NPY.format("val_t_candidate"), lambda a: a.astype(bool)), "is bool"),
-    ],
+    + [(*npy(NPY.format("val_t_correct_index"), put_row(4, 0, 21)), "row 4: index 21 is not between 0 and 20"),
+       (*npy(NPY.format("val_t_correct_index"), put_row(4, 0, -1)), "row 4: index -1 is not between 0 and 20"),
+       (*npy(NPY.format("val_t_correct_index"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)"),
+       (*npy(NPY.format("val_t_correct_index"), lambda a: a * 0.5), "is float64"),
+       (*npy(NPY.format("val_t_candidate"), put_row(4, slice(None), 60)), "row 4: tail 60 is not between 0 and 59"),
+       (*npy(NPY.format("val_t_candidate"), lambda a: a[:5]), r"shape \(5, 21\), not integers of shape \(12 x any\)"),
+       (*npy(NPY.format("val_t_candidate"), lambda a: a[:, 0]), r"shape \(12,\), not integers"),
+       (*npy(NPY.format("val_t_candidate"), lambda a: a[:, :0]), "has no rows or no columns"),
+       (*npy(NPY.format("val_t_candidate"), np.asfortranarray), "stored by columns"),
+       (*npy(NPY.format("val_t_candidate"), lambda a: a.astype(bool)), "is bool")],
 }
 MAKE = {"wikikg2": make_wikikg2, "biokg": make_biokg, "wikikg90M": lambda root: make_wikikg90m(root, 1),
         "wikikg90Mv2": lambda root: make_wikikg90m(root, 2)}
@@ -322,11 +303,9 @@ MAKE = {"wikikg2": make_wikikg2, "biokg": make_biokg, "wikikg90M": lambda root: 
 
 @pytest.mark.parametrize(
     "dataset, file, damage, says",
-    [
-        pytest.param(dataset, *row, id=f"{dataset}-{number}-{row[0]}")
-        for dataset, rows in TABLE.items()
-        for number, row in enumerate(rows)
-    ],
+    [pytest.param(dataset, *row, id=f"{dataset}-{number}-{row[0]}")
+     for dataset, rows in TABLE.items()
+     for number, row in enumerate(rows)],
 )
 def test_damaged(tmp_path, dataset, file, damage, says):
     folder, _ = MAKE[dataset](tmp_path)

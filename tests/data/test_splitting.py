@@ -15,11 +15,8 @@ from dglke_frugal.data import Triples
 from dglke_frugal.data.splitting import OVERLAP, distinct, divide, given_away, overlaps, repeated
 
 ENTITIES, RELATIONS = 9, 4
-GRAPHS = st.lists(
-    st.tuples(st.integers(0, ENTITIES - 1), st.integers(0, RELATIONS - 1), st.integers(0, ENTITIES - 1)),
-    min_size=1,
-    max_size=80,
-)
+GRAPHS = st.lists(st.tuples(st.integers(0, ENTITIES - 1), st.integers(0, RELATIONS - 1), st.integers(0, ENTITIES - 1)),
+                  min_size=1, max_size=80)
 
 
 def triples_of(rows):
@@ -174,11 +171,10 @@ def test_a_split_that_cannot_be_written_leaves_nothing(family, tmp_path, monkeyp
     assert "No space left" in capsys.readouterr().err and not list((tmp_path / "family").iterdir())
 
 
-@pytest.mark.parametrize("file, name", [
-    ("FB15k.tsv", "FB15k_split"), ("FB15k.v2.tsv", "FB15k.v2"), ("wn18.txt", "wn18_split"), ("kg", "kg_split"),
-    ("kg.tsv.gz", "kg"), ("-x.tsv", "_x"), ("a b.tsv", "a b"), ("a\tb.tsv", "a_b"), (".kg", ".kg_split"),
-    ("日本" * 30 + ".tsv", ("日本" * 30)[:45]),
-])
+@pytest.mark.parametrize("file, name", [("FB15k.tsv", "FB15k_split"), ("FB15k.v2.tsv", "FB15k.v2"),
+                                        ("wn18.txt", "wn18_split"), ("kg", "kg_split"), ("kg.tsv.gz", "kg"),
+                                        ("-x.tsv", "_x"), ("a b.tsv", "a b"), ("a\tb.tsv", "a_b"), (".kg", ".kg_split"),
+                                        ("日本" * 30 + ".tsv", ("日本" * 30)[:45])])
 def test_the_command_that_is_printed_works_for_any_file_name(tmp_path, monkeypatch, capsys, file, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / file).write_text("".join(f"e{i % 7}\tr\te{i % 5}\n" for i in range(35)))
@@ -192,16 +188,14 @@ def test_the_command_that_is_printed_works_for_any_file_name(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     "arguments, says",
-    [
-        (["nothing.tsv"], "nothing.tsv does not exist"),
-        (["my.tsv", "--valid", "1.5"], "--valid is 1.5; give a share"),
-        (["my.tsv", "--test", "-1"], "--test is -1"),
-        (["my.tsv", "--order", "hhr"], "unknown --format"),
-        (["my.tsv", "--seed", "-1"], "--seed is -1"),
-        (["my.tsv", "--out", "my.tsv/x"], "cannot make the folder"),
-        (["train.tsv", "--out", "."], "is the file that is divided"),
-        (["two.tsv"], "line 1 has 2 columns"),
-    ],
+    [(["nothing.tsv"], "nothing.tsv does not exist"),
+     (["my.tsv", "--valid", "1.5"], "--valid is 1.5; give a share"),
+     (["my.tsv", "--test", "-1"], "--test is -1"),
+     (["my.tsv", "--order", "hhr"], "unknown --format"),
+     (["my.tsv", "--seed", "-1"], "--seed is -1"),
+     (["my.tsv", "--out", "my.tsv/x"], "cannot make the folder"),
+     (["train.tsv", "--out", "."], "is the file that is divided"),
+     (["two.tsv"], "line 1 has 2 columns")],
 )
 def test_what_cannot_be_divided(tmp_path, monkeypatch, capsys, arguments, says):
     monkeypatch.chdir(tmp_path)

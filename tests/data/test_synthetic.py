@@ -94,10 +94,9 @@ def test_command(tmp_path, capsys):
         "entities.tsv", "relations.tsv", "test.tsv", "train.tsv"]
 
 
-@pytest.mark.parametrize("options, says", [
-    (["--entities", "1"], "entities 1"), (["--triples", "0"], "train triples 0"), (["--skew", "-1"], "skew -1.0"),
-    (["--skew", "nan"], "skew nan"), (["--seed", "-1"], "seed -1"), (["--relations", "0"], "relations 0"),
-])
+@pytest.mark.parametrize("options, says", [(["--entities", "1"], "entities 1"), (["--triples", "0"], "train triples 0"),
+                                           (["--skew", "-1"], "skew -1.0"), (["--skew", "nan"], "skew nan"),
+                                           (["--seed", "-1"], "seed -1"), (["--relations", "0"], "relations 0")])
 def test_bad_options(tmp_path, capsys, options, says):
     with pytest.raises(SystemExit) as caught:
         synthetic.main(["--out", str(tmp_path), *options])

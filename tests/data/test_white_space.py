@@ -153,9 +153,8 @@ def test_lists_of_white_space(tmp_path):
     assert text.read_list(path) == [" ", "\ufeffa", "\x1c", "\u2028", " "]
 
 
-@pytest.mark.parametrize("names, pairs", [
-    (["a", "b "], 0), (["a", "a "], 1), ([" a", "a\u2028"], 1), (["\u3042", "\u3042\u3000", "\xa0\u3042"], 2),
-])
+@pytest.mark.parametrize("names, pairs", [(["a", "b "], 0), (["a", "a "], 1), ([" a", "a\u2028"], 1),
+                                          (["\u3042", "\u3042\u3000", "\xa0\u3042"], 2)])
 def test_names_told_apart_by_white_space_are_counted(tmp_path, names, pairs):
     rows = "".join(f"x\t{name}\ty\tz\n" for name in names)
     (tmp_path / "odd.tsv").write_text(rows, encoding="utf-8")
@@ -165,12 +164,10 @@ def test_names_told_apart_by_white_space_are_counted(tmp_path, names, pairs):
     assert len(messages) == bool(pairs) and all(f"{pairs} names of relations" in line for line in messages)
 
 
-QUOTED = {
-    "CSV": (",", '"Smith, John",born in,Paris', 1), "CSV, the tail": (",", 'John,born in,"Paris, Texas"', 3),
-    "CSV with quotes in it": (",", '"Smith, ""J""",born in,Paris', 1), "semicolon": (";", 'a;"in; or on";b', 2),
-    "N-Triples": (" ", '<urn:a> <urn:name> "John Smith"@en .', 3),
-    "N-Triples with quotes in it": (" ", '<urn:a> <urn:name> "John \\"J\\" Smith" .', 3),
-}
+QUOTED = {"CSV": (",", '"Smith, John",born in,Paris', 1), "CSV, the tail": (",", 'John,born in,"Paris, Texas"', 3),
+          "CSV with quotes in it": (",", '"Smith, ""J""",born in,Paris', 1), "semicolon": (";", 'a;"in; or on";b', 2),
+          "N-Triples": (" ", '<urn:a> <urn:name> "John Smith"@en .', 3),
+          "N-Triples with quotes in it": (" ", '<urn:a> <urn:name> "John \\"J\\" Smith" .', 3)}
 
 
 @pytest.mark.parametrize("case", QUOTED)
@@ -181,11 +178,10 @@ def test_names_cut_within_quotes_are_refused(tmp_path, case):
         graph_of(tmp_path / "odd.tsv", delimiter)
 
 
-@pytest.mark.parametrize("delimiter, line", [
-    (",", '"a",r,"b"'), (",", 'a,r,b,"some, source"'), (",", '5" disk,r,6" disk,x'), (",", '"a,r,b'), (",", '"a,r,b,x'),
-    ("\t", '"a\tr\tb\tsource "x'), (" ", '<urn:a> <urn:r> "b"@en .'), (" ", "<urn:a> <urn:r> <urn:b> ."),
-    (",", "'a,r,b',x"),
-])
+@pytest.mark.parametrize("delimiter, line", [(",", '"a",r,"b"'), (",", 'a,r,b,"some, source"'),
+                                             (",", '5" disk,r,6" disk,x'), (",", '"a,r,b'), (",", '"a,r,b,x'),
+                                             ("\t", '"a\tr\tb\tsource "x'), (" ", '<urn:a> <urn:r> "b"@en .'),
+                                             (" ", "<urn:a> <urn:r> <urn:b> ."), (",", "'a,r,b',x")])
 def test_other_quotes_are_names(tmp_path, delimiter, line):
     (tmp_path / "odd.tsv").write_text(f"{line}\n")
     head, relation, tail = line.split(delimiter)[:3]

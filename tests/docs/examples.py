@@ -92,15 +92,11 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch("".join(map(pattern, tidy(expected))), text) is not None
 
 
-def environment() -> dict:
-    """That of the commands: this package's, one thread."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-
-
-def shell(command: str, folder: Path) -> str:
-    """What a command prints, on either stream, and a line with its exit code if that is not 0."""
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment(), stdout=subprocess.PIPE,
+def shell(command: str, folder: Path, programs: Path) -> str:
+    """What a command prints, on either stream; this package's commands, those of a folder first, with one thread."""
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, check=False)
     return done.stdout
 
@@ -114,10 +110,12 @@ def training_arguments(command: str) -> Optional[List[str]]:
 class Page:
     """Runs the blocks of a page in a folder, which has the folders of a checkout that pages name."""
 
-    def __init__(self, path: Path, folder: Path):
+    def __init__(self, path: Path, folder: Path, programs: Path):
+        """programs: a folder of commands that stand for the installed ones."""
         for name in ("datasets", "examples", "recipes"):
             (folder / name).symlink_to(ROOT / name)
         self._blocks, self._folder, self._names = list(blocks(path.read_text(encoding="utf-8"))), folder, {}
+        self._programs = programs
 
     def run(self) -> Iterator[tuple]:
         """(line, what was run, expected output or None, output), one after the other."""
@@ -125,10 +123,10 @@ class Page:
             if block.not_run:
                 continue
             for command in block.before:
-                yield block.line, command, None, shell(command, self._folder)
+                yield block.line, command, None, shell(command, self._folder, self._programs)
             if block.language == "console":
                 for command, expected in commands(block.text):
-                    yield block.line, command, expected, shell(command, self._folder)
+                    yield block.line, command, expected, shell(command, self._folder, self._programs)
             elif block.language == "python":
                 following = self._blocks[place + 1] if place + 1 < len(self._blocks) else None
                 expected = following.text if following and following.language == "text" else None
@@ -151,6 +149,6 @@ if __name__ == "__main__":
 
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as name:
-        for line, ran, expected, printed in Page(Path(sys.argv[1]).resolve(), Path(name)).run():
+        for line, ran, expected, printed in Page(Path(sys.argv[1]).resolve(), Path(name), Path(name)).run():
             same = expected is None or matches(expected, printed)
             print(f"=== line {line} {'' if same else 'DIFFERS'}\n{ran}\n--- printed\n{printed}")

@@ -35,10 +35,8 @@ def explained_methods(paths):
 
 def is_explained(owner, method, known):
     """Whether a class of this name, or one that it is derived from, says what the method does."""
-    return any(
-        method in documented or any(is_explained(base, method, known) for base in bases)
-        for bases, documented in known.get(owner, ())
-    )
+    return any(method in documented or any(is_explained(base, method, known) for base in bases)
+               for bases, documented in known.get(owner, ()))
 
 
 def without_docstring(path, known):
@@ -50,13 +48,11 @@ def without_docstring(path, known):
     documented = {method.name for _, method in methods if ast.get_docstring(method)}
     missing = [] if ast.get_docstring(tree) else ["the module"]
     missing += [node.name for node in public(tree.body, (*FUNCTIONS, ast.ClassDef)) if not ast.get_docstring(node)]
-    missing += [
-        f"{owner.name}.{method.name}"
-        for owner, method in methods
-        if method.name not in documented
-        and not is_explained(owner.name, method.name, known)
-        and not is_overload_of_property(method)
-    ]
+    missing += [f"{owner.name}.{method.name}"
+                for owner, method in methods
+                if method.name not in documented
+                and not is_explained(owner.name, method.name, known)
+                and not is_overload_of_property(method)]
     return missing
 
 
@@ -69,10 +65,8 @@ def test_everything_public_has_a_docstring(path):
 
 
 def test_the_check_finds_what_is_missing(tmp_path):
-    (tmp_path / "m.py").write_text(
-        "class A:\n    'a'\n    def f(self): 'f'\n    def g(self): pass\n"
-        "class B:\n    def f(self): pass\n    def _h(self): pass\ndef k(): pass\n"
-    )
+    (tmp_path / "m.py").write_text("class A:\n    'a'\n    def f(self): 'f'\n    def g(self): pass\n"
+                                   "class B:\n    def f(self): pass\n    def _h(self): pass\ndef k(): pass\n")
     (tmp_path / "n.py").write_text("'n'\nclass C(A):\n    'c'\n    def f(self): pass\n    def g(self): pass\n")
     known = explained_methods(tmp_path.glob("*.py"))
     assert without_docstring(tmp_path / "m.py", known) == ["the module", "B", "k", "A.g"]

@@ -13,12 +13,26 @@ RUN = [path for path in PAGES if any(not block.not_run and block.language in ("c
                                      for block in blocks(path.read_text(encoding="utf-8")))]
 
 
+@pytest.fixture(scope="session")
+def programs(interpreter, tmp_path_factory):
+    """The package's commands and python as forks."""
+    folder = tmp_path_factory.mktemp("programs")
+    scripts = re.findall(r'^(\w+) = "([\w.]+):(\w+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    words = {name: f"-c 'import sys; from {module} import {main}; sys.argv[0] = \"{name}\"; sys.exit({main}())'"
+             for name, module, main in scripts}
+    assert {"dglke_train", "dglke_frugal"} <= words.keys()
+    for name, first in {**words, "python": ""}.items():
+        (folder / name).write_text(f'#!/bin/sh\nexec {interpreter} {first} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
-def test_examples_print_what_the_page_shows(path, tmp_path):
+def test_examples_print_what_the_page_shows(path, tmp_path, programs):
     for package in needs(path.read_text(encoding="utf-8")):
         pytest.importorskip(package, reason=f"{path.name} needs {package}, which is not installed")
     differences = [f"{path.name}, line {line}: {ran}\nprinted\n{printed}\nwhere the page shows\n{expected}"
-                   for line, ran, expected, printed in Page(path, tmp_path).run()
+                   for line, ran, expected, printed in Page(path, tmp_path, programs).run()
                    if expected is not None and not matches(expected, printed)]
     assert not differences, "\n\n".join(differences)
 
@@ -53,5 +67,5 @@ def test_comments_before_a_block_are_read(tmp_path):
                     "<!-- not run: x -->\n```console\n$ false\n```\n```python\nprint(3)\n```\n\n```text\n4\n```\n")
     first, second, *_ = blocks(page.read_text())
     assert (first.before, first.not_run, second.not_run) == (["echo 1 > a", "echo 2 >> a"], "", "x")
-    ran = [(command, expected, printed) for _, command, expected, printed in Page(page, tmp_path).run()]
+    ran = [(command, expected, printed) for _, command, expected, printed in Page(page, tmp_path, tmp_path).run()]
     assert ran[2] == ("cat a", "1\n2", "1\n2\n") and ran[3] == ("print(3)\n", "4\n", "3\n") and len(ran) == 4

@@ -3,7 +3,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,23 +10,27 @@ import pytest
 SCRIPT = Path(__file__).with_name("distributed.py")
 
 
-def results(processes, *arguments):
-    """What each process prints."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    started = []
-    for rank in range(processes):
-        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank),
-                       "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-        started.append(subprocess.Popen([sys.executable, SCRIPT, *arguments], env=environment, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    outputs = [process.communicate(timeout=300) for process in started]
-    assert [process.returncode for process in started] == [0] * processes, outputs
-    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+@pytest.fixture
+def results(interpreter):
+    """Starts the script's processes; returns the value that each prints."""
+    def run(processes, *arguments):
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        started = []
+        for rank in range(processes):
+            environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank),
+                           "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+            started.append(subprocess.Popen([interpreter, SCRIPT, *arguments], env=environment, text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        outputs = [process.communicate(timeout=300) for process in started]
+        assert [process.returncode for process in started] == [0] * processes, outputs
+        return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+
+    return run
 
 
-def test_no_cache_and_no_timing_changes_a_bit():
+def test_no_cache_and_no_timing_changes_a_bit(results):
     """The table next to the layers under DistributedDataParallel, or within them."""
     runs = [({"cache_ratio": 0.0}, False, 0), ({"cache_ratio": 0.4, "flush_threads": 1}, False, 3),
             ({"cache_ratio": 1.0, "flush": "sync", "lookahead": 2}, False, 1),
@@ -38,7 +41,7 @@ def test_no_cache_and_no_timing_changes_a_bit():
     assert len({digest for of_rank in found for digest in of_rank}) == 1, found
 
 
-def test_owners_of_rows_train_the_table_of_any_other_ranks():
+def test_owners_of_rows_train_the_table_of_any_other_ranks(results):
     """Four of them and three, which is no power of two; they look ahead differently far."""
     for processes in (4, 3):
         runs = [({"cache_ratio": 0.2}, False, 0), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued"),
@@ -47,7 +50,7 @@ def test_owners_of_rows_train_the_table_of_any_other_ranks():
         assert len({digest for of_rank in found for digest in of_rank}) == 1, found
 
 
-def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes():
+def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes(results):
     """Adam moves the rows of a forgotten lookup, whose gradient is zero, so these rows must be known."""
     runs = [({"cache_ratio": 0.2}, False, 3, None, 5), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued", 5)]
     found = results(2, "train", json.dumps(runs))
@@ -55,18 +58,18 @@ def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes():
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(goes_on):
+def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(results, goes_on):
     found = results(2, "state of one", json.dumps(goes_on))
     assert "All ranks ask for weight, state_dict" in found[0]
     assert ("goes on with step 3" if goes_on else "rank 1 has left") in found[0]
     assert found[1] == (found[0] if goes_on else "nothing was reported")
 
 
-def test_a_dense_step_of_several_processes_is_that_of_one_with_all_batches():
+def test_a_dense_step_of_several_processes_is_that_of_one_with_all_batches(results):
     found = results(2, "dense")
     assert found[0] == found[1] and found[0]["apart"] < 1e-6, found
 
 
-def test_a_table_that_cannot_be_made_is_told_to_all():
+def test_a_table_that_cannot_be_made_is_told_to_all(results):
     found = results(2, "too large")
     assert found[0] == found[1] and "host memory" in found[0]

@@ -34,15 +34,13 @@ class Engine(_native.Engine):
 
 @pytest.mark.parametrize(
     "rows, occurrences, message",
-    [
-        ([1, 1], [1] * 4, "ascending"),
-        ([2, 1], [1] * 4, "ascending"),
-        ([-1], [1] * 2, "out of range"),
-        ([4], [1] * 2, "out of range"),
-        ([0, 1, 2, 3, 4], [1] * 10, "5 rows"),
-        ([0, 1], [1] * 3, "occurrences"),
-        ([0], [1, -1], "negative"),
-    ],
+    [([1, 1], [1] * 4, "ascending"),
+     ([2, 1], [1] * 4, "ascending"),
+     ([-1], [1] * 2, "out of range"),
+     ([4], [1] * 2, "out of range"),
+     ([0, 1, 2, 3, 4], [1] * 10, "5 rows"),
+     ([0, 1], [1] * 3, "occurrences"),
+     ([0], [1, -1], "negative")],
 )
 def test_wrong_registrations_are_refused_with_a_sentence(rows, occurrences, message):
     with Engine(9 if len(rows) == 5 else 4, ranks=2) as engine:
@@ -64,13 +62,11 @@ def test_steps_out_of_order_or_beyond_the_lookahead_are_refused():
 
 @pytest.mark.parametrize(
     "change, message",
-    [
-        (dict(ranks=0), "one rank"),
-        (dict(lookahead=0), "lookahead"),
-        (dict(flush_threads=0), "flush thread"),
-        (dict(mode="fast"), "no flush mode 'fast'"),
-        (dict(max_rows_per_step=0), "max_rows_per_step"),
-    ],
+    [(dict(ranks=0), "one rank"),
+     (dict(lookahead=0), "lookahead"),
+     (dict(flush_threads=0), "flush thread"),
+     (dict(mode="fast"), "no flush mode 'fast'"),
+     (dict(max_rows_per_step=0), "max_rows_per_step")],
 )
 def test_wrong_configurations_are_refused_with_a_sentence(change, message):
     with pytest.raises(ValueError, match=message):
@@ -81,12 +77,12 @@ def test_wrong_configurations_are_refused_with_a_sentence(change, message):
 @pytest.mark.parametrize("change", [
     dict(mode="direct"), dict(mode="direct", keeps_reused=True), dict(mode="direct", ranks=2),
     dict(mode="direct", ranks=2, same_steps=True), dict(mode="p2f", lookahead=20), dict(mode="sync", ranks=2),
-    dict(mode="none"), dict(mode="direct", slots=0)])
+    dict(mode="direct", slots=0)])
 @pytest.mark.parametrize("on_device", [False, True])
 def test_the_memory_of_an_engine_is_known_before(policy, change, on_device):
     table = _native.HostTable(5000, 20)
     config = FlushConfig(max_rows_per_step=300, **{"slots": 700, "policy": policy, "flush_threads": 1, **change})
-    count = 0 if config.slots == 0 or config.mode == "none" else 1 if config.same_steps else config.ranks
+    count = 0 if config.slots == 0 else 1 if config.same_steps else config.ranks
     caches = [make_policy(policy, config.slots, table.rows, np.arange(table.rows)) for _ in range(count)]
     engine = _native.Engine(table.records, table.dim, 1, _native.RowAdagradUpdate(1.0), caches, config, on_device)
     known = _native.engine_bytes(config, table.rows, table.dim, 1, "fp32", on_device)
@@ -118,12 +114,10 @@ def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():
 
 
 def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behind():
-    child_code = (
-        "import sys, time, numpy as np; from dglke_frugal import _native;"
-        "client = _native.attach_rank(sys.argv[1], 1);"
-        "client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32));"
-        "print('ready', flush=True); time.sleep(60)"
-    )
+    child_code = ("import sys, time, numpy as np; from dglke_frugal import _native;"
+                  "client = _native.attach_rank(sys.argv[1], 1);"
+                  "client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32));"
+                  "print('ready', flush=True); time.sleep(60)")
     with Engine(ranks=2) as engine:
         client = engine.client(0)
         client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))

@@ -21,26 +21,17 @@ def random_model(name, entities=61, relations=5, dim=10, seed=0, coarse=False, r
 
     relation_dim = {"RotatE": dim // 2, "RESCAL": dim * dim, "TransR": 6}.get(name, dim)
     projection = table(relations, dim * relation_dim, 0.5) if name == "TransR" else None
-    return EmbeddingModel(
-        name,
-        3.0,
-        dim // 2 if name == "RotatE" else dim,
-        table(entities, dim),
-        table(relations, relation_dim),
-        projection,
-        score_rule=rule,
-    )
+    return EmbeddingModel(name, 3.0, dim // 2 if name == "RotatE" else dim, table(entities, dim),
+                          table(relations, relation_dim), projection, score_rule=rule)
 
 
 def random_triples(model, count, seed=1):
     """(heads, relations, tails) without duplicates, at most `count` of them."""
     rng = np.random.default_rng(seed)
     rows = np.stack(
-        [
-            rng.integers(0, len(model.entity), count),
-            rng.integers(0, len(model.relation), count),
-            rng.integers(0, len(model.entity), count),
-        ],
+        [rng.integers(0, len(model.entity), count),
+         rng.integers(0, len(model.relation), count),
+         rng.integers(0, len(model.entity), count)],
         axis=1,
     )
     return tuple(np.unique(rows, axis=0).T)

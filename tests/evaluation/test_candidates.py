@@ -55,10 +55,8 @@ def test_simples_limits_with_sampled_candidates():
     model = random_model("SimplE", dim=8)
     model = EmbeddingModel("SimplE", 3.0, 4, model.entity * 4, model.relation * 4)
     test = random_triples(model, 40)
-    counts = [
-        evaluate(model, test, None, Protocol(known="kept", sampling=Sampling(15, group, seed=1))).compared
-        for group in (1, 5)
-    ]
+    counts = [evaluate(model, test, None, Protocol(known="kept", sampling=Sampling(15, group, seed=1))).compared
+              for group in (1, 5)]
     assert (counts[0]["tail"].equal > 5).any()
     for compared, group in zip(counts, (1, 5)):
         for i, triple in enumerate(zip(*test)):
@@ -95,11 +93,9 @@ def test_given_candidates(name, rule):
 
 @pytest.mark.parametrize(
     "candidates, message",
-    [
-        (np.zeros((2, 3), int), "one list of candidates per triple"),
-        (np.full((1, 3), 61), "not an entity"),
-        (np.full((1, 3), -1), "not an entity"),
-    ],
+    [(np.zeros((2, 3), int), "one list of candidates per triple"),
+     (np.full((1, 3), 61), "not an entity"),
+     (np.full((1, 3), -1), "not an entity")],
 )
 def test_bad_lists_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):

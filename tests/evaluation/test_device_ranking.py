@@ -71,8 +71,7 @@ def test_rows_of_a_store_lie_apart(device):
     known = random_triples(model, 300)
     apart = replace(model, entity=wide[:, :10], device=device)
     assert counts(evaluate(apart, known, KnownTriples([known]))) == counts(
-        evaluate(model, known, KnownTriples([known]))
-    )
+        evaluate(model, known, KnownTriples([known])))
 
 
 @pytest.mark.parametrize("name", ["TransE_l1", "TransE_l2", "DistMult", "RotatE"])

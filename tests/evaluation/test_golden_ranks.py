@@ -17,11 +17,9 @@ def known(graphs):
         for line in (graphs / "fb15k-small" / f"{name}.txt").read_text().splitlines():
             head, relation, tail = line.split("\t")
             rows.append(
-                (
-                    entities.setdefault(head, len(entities)),
-                    relations.setdefault(relation, len(relations)),
-                    entities.setdefault(tail, len(entities)),
-                )
+                (entities.setdefault(head, len(entities)),
+                 relations.setdefault(relation, len(relations)),
+                 entities.setdefault(tail, len(entities)))
             )
     return KnownTriples([np.array(rows)])
 
@@ -29,15 +27,8 @@ def known(graphs):
 def trained_model(path):
     trace = Trace(path)
     hidden_dim = int(trace.meta.argv[trace.meta.argv.index("--hidden_dim") + 1])
-    return trace, EmbeddingModel(
-        trace.meta.model,
-        trace.meta.gamma,
-        hidden_dim,
-        trace.entity_final,
-        trace.relation_final,
-        getattr(trace, "projection_final", None),
-        score_rule="dglke",
-    )
+    return trace, EmbeddingModel(trace.meta.model, trace.meta.gamma, hidden_dim, trace.entity_final,
+                                 trace.relation_final, getattr(trace, "projection_final", None), score_rule="dglke")
 
 
 @pytest.mark.parametrize(

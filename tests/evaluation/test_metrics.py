@@ -24,13 +24,11 @@ def test_sums_run_in_dglkes_order():
 
 def test_lines_have_dglkes_wording():
     metrics = Metrics.of([np.array([1, 4])])
-    assert process_lines(metrics, "Valid") == [
-        "[0]Valid average MRR: 0.625",
-        "[0]Valid average MR: 2.5",
-        "[0]Valid average HITS@1: 0.5",
-        "[0]Valid average HITS@3: 0.5",
-        "[0]Valid average HITS@10: 1.0",
-    ]
+    assert process_lines(metrics, "Valid") == ["[0]Valid average MRR: 0.625",
+                                               "[0]Valid average MR: 2.5",
+                                               "[0]Valid average HITS@1: 0.5",
+                                               "[0]Valid average HITS@3: 0.5",
+                                               "[0]Valid average HITS@10: 1.0"]
 
 
 def test_known_answers_are_sorted_distinct_and_in_the_order_asked():

@@ -48,13 +48,11 @@ def test_relations_and_projections(name, number):
         if rows is None:
             continue
         rows[2, 1] = number
-        for ask in (
-            lambda: evaluate(model, triples, None, KEPT, show=False),
-            lambda: evaluate(model, triples, None, Protocol(known="kept", sampling=Sampling(5)), show=False),
-            lambda: best_entities(model, "head", np.array([1]), np.array([2]), 3),
-            lambda: best_triples(model, *triples, "triplet_wise", 3),
-            lambda: model.scores(triple_keys(model, *triples)),
-        ):
+        for ask in (lambda: evaluate(model, triples, None, KEPT, show=False),
+                    lambda: evaluate(model, triples, None, Protocol(known="kept", sampling=Sampling(5)), show=False),
+                    lambda: best_entities(model, "head", np.array([1]), np.array([2]), 3),
+                    lambda: best_triples(model, *triples, "triplet_wise", 3),
+                    lambda: model.scores(triple_keys(model, *triples))):
             with pytest.raises(Diverged):
                 ask()
 

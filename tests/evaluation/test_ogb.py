@@ -38,9 +38,8 @@ def test_mean_rank_of_both_directions(model, lists):
     positive, negative = scores(model, triples, candidates)
     better, as_good = (negative > positive[:, None]).sum(1), (negative >= positive[:, None]).sum(1)
     rank = 0.5 * (better + as_good) + 1
-    metrics = evaluate_link(
-        model, triples, {key: lambda value=value: value for key, value in candidates.items()}
-    ).metrics()
+    metrics = evaluate_link(model, triples,
+                            {key: lambda value=value: value for key, value in candidates.items()}).metrics()
     assert metrics.mrr == pytest.approx((1 / rank).mean(), rel=1e-9)
     assert (metrics.hits_at_1, metrics.hits_at_10) == ((rank <= 1).mean(), (rank <= 10).mean())
 
@@ -52,9 +51,8 @@ def test_the_official_link_evaluator_agrees(model, lists):
     triples, candidates = lists
     positive, negative = (torch.from_numpy(array) for array in scores(model, triples, candidates))
     theirs = official.Evaluator("ogbl-wikikg2").eval({"y_pred_pos": positive, "y_pred_neg": negative})
-    metrics = evaluate_link(
-        model, triples, {key: lambda value=value: value for key, value in candidates.items()}
-    ).metrics()
+    metrics = evaluate_link(model, triples,
+                            {key: lambda value=value: value for key, value in candidates.items()}).metrics()
     assert metrics.mrr == pytest.approx(theirs["mrr_list"].mean().item(), rel=1e-6)
     assert metrics.hits_at_3 == pytest.approx(theirs["hits@3_list"].mean().item(), rel=1e-6)
 
@@ -102,10 +100,8 @@ def test_a_split_of_the_challenge(rng, version):
     candidates = np.stack([rng.permutation(200)[:20] for _ in range(40)])
     correct = rng.integers(0, 20, 40)
     tails = candidates[np.arange(40), correct]
-    arrays = {
-        "hr": queries,
-        **({"t_candidate": candidates, "t_correct_index": correct} if version == 1 else {"t": tails}),
-    }
+    arrays = {"hr": queries,
+              **({"t_candidate": candidates, "t_correct_index": correct} if version == 1 else {"t": tails})}
     expected = []
     for (h, r), tail, allowed in zip(queries, tails, candidates if version == 1 else [range(200)] * 40):
         rank = 1 + sum(score(model, h, r, c) > score(model, h, r, tail) for c in allowed)
@@ -116,15 +112,13 @@ def test_a_split_of_the_challenge(rng, version):
 
 @pytest.mark.parametrize(
     "ask, message",
-    [
-        (lambda model: evaluate_challenge(model, {"hr": lambda: np.zeros((1, 2), int)}), "published answers"),
-        (lambda model: evaluate_link(model, ([0], [0], [1]), {}), "head_neg"),
-        (lambda model: evaluate_link(model, ([0], [0], [999]), {}), "tail 999"),
-        (lambda model: predict_tails(model, [0], [0], np.zeros((2, 3), int)), "one list per query"),
-        (lambda model: predict_tails(model, [0], [0], np.full((1, 3), 999)), "not an entity"),
-        (lambda model: predict_tails(random_model("TransR"), [0], [0]), "TransR"),
-        (lambda model: predicted_mrr(np.zeros((2, 9)), np.zeros(2)), "shape"),
-    ],
+    [(lambda model: evaluate_challenge(model, {"hr": lambda: np.zeros((1, 2), int)}), "published answers"),
+     (lambda model: evaluate_link(model, ([0], [0], [1]), {}), "head_neg"),
+     (lambda model: evaluate_link(model, ([0], [0], [999]), {}), "tail 999"),
+     (lambda model: predict_tails(model, [0], [0], np.zeros((2, 3), int)), "one list per query"),
+     (lambda model: predict_tails(model, [0], [0], np.full((1, 3), 999)), "not an entity"),
+     (lambda model: predict_tails(random_model("TransR"), [0], [0]), "TransR"),
+     (lambda model: predicted_mrr(np.zeros((2, 9)), np.zeros(2)), "shape")],
 )
 def test_bad_requests_are_refused(model, ask, message):
     with pytest.raises(InputError, match=message):

@@ -122,15 +122,13 @@ def test_scores_beyond_simples_limits_tie():
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    name=st.sampled_from(NAMES),
-    entities=st.integers(1, 700),
-    dim=st.sampled_from([2, 6, 32, 130]),
-    threads=st.integers(1, 3),
-    padding=st.integers(0, 5),
-    seed=st.integers(0, 5),
-    rule=st.sampled_from(SCORE_RULES),
-)
+@given(name=st.sampled_from(NAMES),
+       entities=st.integers(1, 700),
+       dim=st.sampled_from([2, 6, 32, 130]),
+       threads=st.integers(1, 3),
+       padding=st.integers(0, 5),
+       seed=st.integers(0, 5),
+       rule=st.sampled_from(SCORE_RULES))
 def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, threads, padding, seed, rule):
     import torch
 
@@ -177,9 +175,8 @@ def test_a_diverged_model_is_refused():
         evaluate(model, (np.array([3]), np.array([0]), np.array([1])), KnownTriples([]))
 
 
-@pytest.mark.parametrize(
-    "triple, message", [((61, 0, 1), "head 61 of triple 1"), ((0, 5, 1), "relation 5"), ((0, 0, -1), "tail -1")]
-)
+@pytest.mark.parametrize("triple, message",
+                         [((61, 0, 1), "head 61 of triple 1"), ((0, 5, 1), "relation 5"), ((0, 0, -1), "tail -1")])
 def test_ids_outside_the_model_are_refused(triple, message):
     model = random_model("DistMult")
     triples = tuple(np.array([0, x]) for x in triple)

@@ -3,7 +3,6 @@ import importlib.util
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,17 +67,16 @@ def test_made_up_data_have_criteos_shape(dlrm):
     ([], []), ([], ["--keys"]),
     (["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"], ["--batch_size", "100"])],
     ids=["one process", "keys", "torchrun"])
-def test_it_learns(start, options):
+def test_it_learns(interpreter, start, options):
     made = ["--rows", "3000", "--samples", "12000", "--batch_size", "200"]
-    run = subprocess.run([sys.executable, *start, EXAMPLE, *made, *options], capture_output=True, text=True,
-                         timeout=600)
+    run = subprocess.run([interpreter, *start, EXAMPLE, *made, *options], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     [auc] = re.findall(r"'auc': ([\d.]+)", run.stdout)
     assert float(auc) > 0.55
 
 
-def test_keys_in_several_processes_are_refused():
-    run = subprocess.run([sys.executable, EXAMPLE, "--keys"], env={**os.environ, "RANK": "0", "WORLD_SIZE": "2"},
+def test_keys_in_several_processes_are_refused(interpreter):
+    run = subprocess.run([interpreter, EXAMPLE, "--keys"], env={**os.environ, "RANK": "0", "WORLD_SIZE": "2"},
                          capture_output=True, text=True, timeout=600)
     assert run.returncode == 2 and "rows by key are for one process" in run.stderr
 

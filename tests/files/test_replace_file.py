@@ -199,12 +199,10 @@ def test_predict_to_standard_output_is_the_table_alone(predict, tmp_path):
     assert stat.S_ISLNK(os.lstat("/dev/stdout").st_mode)
 
 
-@pytest.mark.parametrize("content, says", [
-    ("[" * 100_000, "nested too deeply"),
-    ('{"a": ' + "9" * 9000 + "}", "digits"),
-    ("{", "Expecting"),
-    (b"\xff", "utf-8"),
-])
+@pytest.mark.parametrize("content, says", [("[" * 100_000, "nested too deeply"),
+                                           ('{"a": ' + "9" * 9000 + "}", "digits"),
+                                           ("{", "Expecting"),
+                                           (b"\xff", "utf-8")])
 def test_json_that_cannot_be_read(tmp_path, content, says):
     path = tmp_path / "x.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

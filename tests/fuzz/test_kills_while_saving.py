@@ -10,9 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.files import COMPLETE, UNFINISHED
@@ -159,7 +157,7 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def cases(interpreter, tmp_path_factory):  # noqa: F811
+def cases(interpreter, tmp_path_factory):
     made = {}
 
     def case(name):

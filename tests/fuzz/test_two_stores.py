@@ -52,21 +52,19 @@ def random_configuration(rng):
              "--seed", rng.integers(1000), "--max_step", rng.integers(1, 30), "--batch_size", rng.integers(1, 40),
              "--neg_sample_size", rng.integers(1, 20), "-rc", pick(rng, (0, 1e-6, 1e-2)), *pick(rng, LOSSES)]
     flags += {"RotatE": ["-de"], "SimplE": ["-de", "-dr"]}.get(model, [])
-    for chance, more in (
-        (0.2, ["--regularization_norm", pick(rng, (1, 2, 4))]),
-        (0.2, ["--neg_deg_sample"]),
-        (0.2, ["--exclude_positive"]),
-        (0.2, ["--neg_chunk_size", rng.integers(1, 9)]),
-        (0.2, ["--subsampling", pick(rng, ("base", "uniq"))]),
-        (0.2, ["--reciprocal"]),
-        (0.3, ["--row_dtype", "fp16"]),
-        (0.3, ["--optimizer", pick(rng, OPTIMIZERS)]),
-        (0.1, ["--init", "normal", "--init_scale", 0.2]),
-        (0.2, ["--lr_decay_at", rng.integers(1, 20)]),
-        (0.2, ["--valid", "--eval_interval", rng.integers(1, 9)]),
-        (0.2, ["--checkpoint_interval", rng.integers(1, 9)]),
-        (1.0, ["--num_proc", processes]),
-    ):
+    for chance, more in ((0.2, ["--regularization_norm", pick(rng, (1, 2, 4))]),
+                         (0.2, ["--neg_deg_sample"]),
+                         (0.2, ["--exclude_positive"]),
+                         (0.2, ["--neg_chunk_size", rng.integers(1, 9)]),
+                         (0.2, ["--subsampling", pick(rng, ("base", "uniq"))]),
+                         (0.2, ["--reciprocal"]),
+                         (0.3, ["--row_dtype", "fp16"]),
+                         (0.3, ["--optimizer", pick(rng, OPTIMIZERS)]),
+                         (0.1, ["--init", "normal", "--init_scale", 0.2]),
+                         (0.2, ["--lr_decay_at", rng.integers(1, 20)]),
+                         (0.2, ["--valid", "--eval_interval", rng.integers(1, 9)]),
+                         (0.2, ["--checkpoint_interval", rng.integers(1, 9)]),
+                         (1.0, ["--num_proc", processes])):
         if rng.random() < chance:
             flags += more
     return flags

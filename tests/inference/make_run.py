@@ -16,17 +16,9 @@ def write_run(folder, model, dataset="toy", graph=None, **config):
     double_ent = model.entity.shape[1] == 2 * model.hidden_dim
     (folder / "config.json").write_text(
         json.dumps(
-            {
-                "dataset": dataset,
-                "model": model.name,
-                "emb_size": model.hidden_dim,
-                "gamma": model.gamma,
-                "double_ent": double_ent,
-                "double_rel": False,
-                "emap_file": "entities.tsv",
-                "rmap_file": "relations.tsv",
-                **config,
-            }
+            {"dataset": dataset, "model": model.name, "emb_size": model.hidden_dim, "gamma": model.gamma,
+             "double_ent": double_ent, "double_rel": False, "emap_file": "entities.tsv", "rmap_file": "relations.tsv",
+             **config}
         )
     )
     (folder / "entities.tsv").write_text("".join(f"{i}\tentity {i}\n" for i in range(len(model.entity))))
@@ -38,19 +30,5 @@ def write_run(folder, model, dataset="toy", graph=None, **config):
 
 def udd_flags(folder, dataset="toy"):
     """Flags of dglke_eval that read what write_run wrote."""
-    return [
-        "--model_path",
-        str(folder),
-        "--dataset",
-        dataset,
-        "--data_path",
-        str(folder),
-        "--format",
-        "udd_hrt",
-        "--data_files",
-        "entities.tsv",
-        "relations.tsv",
-        "train.txt",
-        "valid.txt",
-        "test.txt",
-    ]
+    return ["--model_path", str(folder), "--dataset", dataset, "--data_path", str(folder), "--format", "udd_hrt",
+            "--data_files", "entities.tsv", "relations.tsv", "train.txt", "valid.txt", "test.txt"]

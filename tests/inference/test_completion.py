@@ -55,10 +55,8 @@ def test_tensors_give_what_arrays_give(name):
     tensors = EmbeddingModel(name, model.gamma, model.hidden_dim, torch.from_numpy(model.entity), model.relation)
     everything = np.arange(500)
     for mode in ("all", "batch_head", "batch_tail"):
-        for ours, theirs in zip(
-            best_triples(model, HEADS, RELATIONS, everything, mode, 12),
-            best_triples(tensors, HEADS, RELATIONS, everything, mode, 12),
-        ):
+        for ours, theirs in zip(best_triples(model, HEADS, RELATIONS, everything, mode, 12),
+                                best_triples(tensors, HEADS, RELATIONS, everything, mode, 12)):
             np.testing.assert_array_equal(ours.tails, theirs.tails)
             np.testing.assert_array_equal(ours.scores, theirs.scores)
 
@@ -80,21 +78,18 @@ def test_scores_of_triples():
     for name in NAMES:
         model = random_model(name)
         lists = [np.array(ids) for ids in ([3, 9, 3], [0, 4, 2], [8, 8, 60])]
-        np.testing.assert_allclose(
-            model.scores(triple_keys(model, *lists)), [score(model, *t) for t in zip(*lists)], rtol=1e-5
-        )
+        np.testing.assert_allclose(model.scores(triple_keys(model, *lists)), [score(model, *t) for t in zip(*lists)],
+                                   rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     "lists, mode, k, message",
-    [
-        (([61], [0], [1]), "all", 1, "head id 61"),
-        (([0], [5], [1]), "all", 1, "relation id 5"),
-        (([0], [0], [-1]), "all", 1, "tail id -1"),
-        (([0], [0], [1]), "some", 1, "exec_mode"),
-        (([0], [0], [1]), "all", 0, "at least 1"),
-        (([0, 1], [0], [1]), "triplet_wise", 1, "one length"),
-    ],
+    [(([61], [0], [1]), "all", 1, "head id 61"),
+     (([0], [5], [1]), "all", 1, "relation id 5"),
+     (([0], [0], [-1]), "all", 1, "tail id -1"),
+     (([0], [0], [1]), "some", 1, "exec_mode"),
+     (([0], [0], [1]), "all", 0, "at least 1"),
+     (([0, 1], [0], [1]), "triplet_wise", 1, "one length")],
 )
 def test_bad_requests_are_refused(lists, mode, k, message):
     with pytest.raises(InputError, match=message):

@@ -4,7 +4,6 @@ import json
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,13 +69,11 @@ def test_rank(run, model):
 
 @pytest.mark.parametrize(
     "ask, message",
-    [
-        (lambda run: run.tails("nobody", 0), "no 'nobody'"),
-        (lambda run: run.tails(61, 0), "entity id 61"),
-        (lambda run: run.score(0, 5, 1), "relation id 5"),
-        (lambda run: run.tails(0, 0, 0), "at least 1"),
-        (lambda run: run.nearest(0, measure="taxi"), "taxi"),
-    ],
+    [(lambda run: run.tails("nobody", 0), "no 'nobody'"),
+     (lambda run: run.tails(61, 0), "entity id 61"),
+     (lambda run: run.score(0, 5, 1), "relation id 5"),
+     (lambda run: run.tails(0, 0, 0), "at least 1"),
+     (lambda run: run.nearest(0, measure="taxi"), "taxi")],
 )
 def test_bad_questions_are_refused(run, ask, message):
     with pytest.raises(InputError, match=message):
@@ -97,10 +94,8 @@ def test_a_run_without_names_answers_ids(tmp_path, model):
 
 
 def test_importing_the_package_loads_neither_torch_nor_numpy():
-    code = (
-        "import sys, dglke_frugal\nassert not {'torch', 'numpy'} & set(sys.modules)\n"
-        "dglke_frugal.load\nassert 'torch' not in sys.modules"
-    )
+    code = ("import sys, dglke_frugal\nassert not {'torch', 'numpy'} & set(sys.modules)\n"
+            "dglke_frugal.load\nassert 'torch' not in sys.modules")
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -141,15 +136,13 @@ def test_an_export_that_cannot_be_written(tmp_path, model, capsys, output, form)
 def test_lists_are_answered_question_by_question(tmp_path, name):
     run = dglke_frugal.load(write_run(tmp_path / "run", random_model(name)))
     heads, relations, tails = [0, "entity 1", 5, 0], [2, 0, "relation 2", 2], np.array([9, 8, 7, 6])
-    for many, one in (
-        (run.tails(heads, relations, 4), lambda i: run.tails(heads[i], relations[i], 4)),
-        (run.tails(heads, 1, 4), lambda i: run.tails(heads[i], 1, 4)),
-        (run.tails("entity 3", relations, 4), lambda i: run.tails("entity 3", relations[i], 4)),
-        (run.heads(relations, tails, 4), lambda i: run.heads(relations[i], tails[i], 4)),
-        (run.heads(0, tails, 70), lambda i: run.heads(0, tails[i], 70)),
-        (run.relations(heads, tails, 3), lambda i: run.relations(heads[i], tails[i], 3)),
-        (run.nearest(heads, 5), lambda i: run.nearest(heads[i], 5)),
-    ):
+    for many, one in ((run.tails(heads, relations, 4), lambda i: run.tails(heads[i], relations[i], 4)),
+                      (run.tails(heads, 1, 4), lambda i: run.tails(heads[i], 1, 4)),
+                      (run.tails("entity 3", relations, 4), lambda i: run.tails("entity 3", relations[i], 4)),
+                      (run.heads(relations, tails, 4), lambda i: run.heads(relations[i], tails[i], 4)),
+                      (run.heads(0, tails, 70), lambda i: run.heads(0, tails[i], 70)),
+                      (run.relations(heads, tails, 3), lambda i: run.relations(heads[i], tails[i], 3)),
+                      (run.nearest(heads, 5), lambda i: run.nearest(heads[i], 5))):
         assert isinstance(many, AnswerLists) and len(many) == 4
         for i, answers in enumerate(many):
             assert isinstance(answers, Answers) and answers == one(i) and len(answers) > 1
@@ -173,18 +166,16 @@ def test_answers_are_columns_and_say_little(run):
 
 @pytest.mark.parametrize(
     "ask, message",
-    [
-        (lambda run: run.tails([0, 1], [0, 1, 2]), "lengths are 2 for head and 3 for relation"),
-        (lambda run: run.score([0, 1], 0, [1, 2, 3]), "lengths are 2 for heads and 3 for tails"),
-        (lambda run: run.rank(([0, 1], [0], [1, 2])), "lengths are 2 for heads and 1 for relations"),
-        (lambda run: run.tails(1.7, 0), "1.7 is neither the id nor the name of one entity"),
-        (lambda run: run.tails([0, 1.7], 0), "1.7 is neither"),
-        (lambda run: run.tails([[0, 1]], 0), "neither the id nor"),
-        (lambda run: run.tails(0, None), "None is neither the id nor the name of one relation"),
-        (lambda run: run.tails([0, 61], 0), r"entity id 61 \(item 1"),
-        (lambda run: run.tails(10**30, 0), "entity id 1000"),
-        (lambda run: run.tails([0, 1], 0, 0), "at least 1"),
-    ],
+    [(lambda run: run.tails([0, 1], [0, 1, 2]), "lengths are 2 for head and 3 for relation"),
+     (lambda run: run.score([0, 1], 0, [1, 2, 3]), "lengths are 2 for heads and 3 for tails"),
+     (lambda run: run.rank(([0, 1], [0], [1, 2])), "lengths are 2 for heads and 1 for relations"),
+     (lambda run: run.tails(1.7, 0), "1.7 is neither the id nor the name of one entity"),
+     (lambda run: run.tails([0, 1.7], 0), "1.7 is neither"),
+     (lambda run: run.tails([[0, 1]], 0), "neither the id nor"),
+     (lambda run: run.tails(0, None), "None is neither the id nor the name of one relation"),
+     (lambda run: run.tails([0, 61], 0), r"entity id 61 \(item 1"),
+     (lambda run: run.tails(10**30, 0), "entity id 1000"),
+     (lambda run: run.tails([0, 1], 0, 0), "at least 1")],
 )
 def test_lists_that_cannot_be_answered_are_refused(run, ask, message):
     with pytest.raises(InputError, match=message):

@@ -27,29 +27,15 @@ PREDICTIONS = [
     ("RotatE", ["--format", "*_*_t", "--data_files", "t.ids", "--score_func", "logsigmoid", "--exec_mode", "all"]),
     (
         "TransE_l2",
-        [
-            "--format",
-            "h_r_t",
-            "--data_files",
-            "h.ids",
-            "three.ids",
-            "t.ids",
-            "--exec_mode",
-            "triplet_wise",
-            "--topK",
-            "3",
-        ],
+        ["--format", "h_r_t", "--data_files", "h.ids", "three.ids", "t.ids", "--exec_mode", "triplet_wise", "--topK",
+         "3"],
     ),
 ]
-SIMILARITIES = [
-    ["--sim_func", measure, "--exec_mode", mode, "--format", form, "--data_files", *files]
-    for measure in ("cosine", "l2", "l1", "dot", "ext_jaccard")
-    for mode, form, files in (
-        ("batch_left", "l_*", ["h.ids"]),
-        ("all", "*_r", ["t.ids"]),
-        ("pairwise", "l_r", ["h.ids", "t.ids"]),
-    )
-]
+SIMILARITIES = [["--sim_func", measure, "--exec_mode", mode, "--format", form, "--data_files", *files]
+                for measure in ("cosine", "l2", "l1", "dot", "ext_jaccard")
+                for mode, form, files in (("batch_left", "l_*", ["h.ids"]),
+                                          ("all", "*_r", ["t.ids"]),
+                                          ("pairwise", "l_r", ["h.ids", "t.ids"]))]
 RUNNER = """
 import contextlib, io, json, sys
 from dglke_frugal import vanilla
@@ -69,10 +55,8 @@ def folder(tmp_path_factory):
     for name in MODELS:
         model = random_model(name, entities=80, relations=4, dim=12)
         triples = random_triples(model, 1200)
-        splits = {
-            split: tuple(column[i::3][:limit] for column in triples)
-            for i, (split, limit) in enumerate((("train", 400), ("valid", 400), ("test", 150)))
-        }
+        splits = {split: tuple(column[i::3][:limit] for column in triples)
+                  for i, (split, limit) in enumerate((("train", 400), ("valid", 400), ("test", 150)))}
         write_run(folder / name, model, graph=splits)
     (folder / "h.ids").write_text("3\n17\n40\n")
     (folder / "r.ids").write_text("1\n3\n")
@@ -83,17 +67,8 @@ def folder(tmp_path_factory):
 
 def eval_arguments(folder, name):
     hidden_dim = "6" if name == "RotatE" else "12"
-    flags = [
-        *udd_flags(folder / name),
-        "--model_name",
-        name,
-        "--hidden_dim",
-        hidden_dim,
-        "--gamma",
-        "3",
-        "--batch_size_eval",
-        "16",
-    ]
+    flags = [*udd_flags(folder / name), "--model_name", name, "--hidden_dim", hidden_dim, "--gamma", "3",
+             "--batch_size_eval", "16"]
     return flags + (["--double_ent"] if name == "RotatE" else [])
 
 
@@ -110,23 +85,12 @@ def similarity_arguments(folder, number):
 def vanilla(folder):
     """What DGL-KE printed for each model's evaluation; its predictions and similarities are in files."""
     requests = [("eval", eval_arguments(folder, name)) for name in MODELS]
-    requests += [
-        ("predict", [*predict_arguments(folder, i), "--output", f"vanilla_predict_{i}"])
-        for i in range(len(PREDICTIONS))
-    ]
-    requests += [
-        ("emb_sim", [*similarity_arguments(folder, i), "--output", f"vanilla_sim_{i}"])
-        for i in range(len(SIMILARITIES))
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER],
-        input=json.dumps(requests),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
-        timeout=300,
-    )
+    requests += [("predict", [*predict_arguments(folder, i), "--output", f"vanilla_predict_{i}"])
+                 for i in range(len(PREDICTIONS))]
+    requests += [("emb_sim", [*similarity_arguments(folder, i), "--output", f"vanilla_sim_{i}"])
+                 for i in range(len(SIMILARITIES))]
+    done = subprocess.run([sys.executable, "-c", RUNNER], input=json.dumps(requests), cwd=folder, capture_output=True,
+                          text=True, env=dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"), timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     outputs = json.loads(done.stdout.splitlines()[-1])
     return dict(zip(MODELS, outputs))
@@ -146,9 +110,8 @@ def test_metrics(folder, vanilla, capsys, name):
 def same_rows(ours, theirs):
     ours, theirs = ([line.split("\t") for line in path.read_text().splitlines()] for path in (ours, theirs))
     assert ours[0] == theirs[0] and len(ours) == len(theirs) > 3
-    np.testing.assert_allclose(
-        [float(row[-1]) for row in ours[1:]], [float(row[-1]) for row in theirs[1:]], rtol=2e-5, atol=2e-5
-    )
+    np.testing.assert_allclose([float(row[-1]) for row in ours[1:]], [float(row[-1]) for row in theirs[1:]], rtol=2e-5,
+                               atol=2e-5)
     assert in_order(ours[1:]) == in_order(theirs[1:])
 
 

@@ -20,9 +20,8 @@ def write_run(folder, config=RELEASE, entity=None, relation=None):
 
 def load(folder):
     config = read_config(folder)
-    return read_model(
-        folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"], config=config
-    )
+    return read_model(folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"],
+                      config=config)
 
 
 @pytest.mark.parametrize("config", [RELEASE, {"dataset": "g", "model_name": "TransE_l2", "hidden_dim": 4, "gamma": 12}])
@@ -53,14 +52,12 @@ DAMAGE = {
     "no entities": (lambda run: (run / "g_TransE_l2_entity.npy").unlink(), "no .*entity.npy"),
     "entities cut off": (
         lambda run: (run / "g_TransE_l2_entity.npy").write_bytes((run / "g_TransE_l2_entity.npy").read_bytes()[:150]),
-        "cannot read .*entity.npy",
-    ),
+        "cannot read .*entity.npy"),
     "entities are text": (lambda run: (run / "g_TransE_l2_entity.npy").write_text("hello"), "cannot read .*entity.npy"),
     "entities are empty": (lambda run: (run / "g_TransE_l2_entity.npy").write_bytes(b""), "cannot read .*entity.npy"),
     "entities are pickled": (
         lambda run: np.save(run / "g_TransE_l2_entity.npy", np.array([{}], object), allow_pickle=True),
-        "cannot read .*entity.npy",
-    ),
+        "cannot read .*entity.npy"),
     "doubles": (lambda run: write_run(run, entity=np.ones((7, 4))), "float64 of shape"),
     "one dimension": (lambda run: write_run(run, entity=np.ones(28, np.float32)), r"shape \(28,\)"),
     "no rows": (lambda run: write_run(run, entity=np.ones((0, 4), np.float32)), "is empty"),

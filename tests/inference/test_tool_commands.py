@@ -37,31 +37,19 @@ def read(path):
 
 @pytest.mark.parametrize(
     "form, files, lists",
-    [
-        ("h_r_t", "h.ids r.ids t.ids", ([3, 17], [1, 4, 0], [60, 2])),
-        ("h_r_*", "h.ids r.ids", ([3, 17], [1, 4, 0], range(61))),
-        ("h_*_t", "h.ids t.ids", ([3, 17], range(5), [60, 2])),
-        ("*_r_t", "r.ids t.ids", (range(61), [1, 4, 0], [60, 2])),
-        ("h_*_*", "h.ids", ([3, 17], range(5), range(61))),
-        ("*_r_*", "r.ids", (range(61), [1, 4, 0], range(61))),
-        ("*_*_t", "t.ids", (range(61), range(5), [60, 2])),
-    ],
+    [("h_r_t", "h.ids r.ids t.ids", ([3, 17], [1, 4, 0], [60, 2])),
+     ("h_r_*", "h.ids r.ids", ([3, 17], [1, 4, 0], range(61))),
+     ("h_*_t", "h.ids t.ids", ([3, 17], range(5), [60, 2])),
+     ("*_r_t", "r.ids t.ids", (range(61), [1, 4, 0], [60, 2])),
+     ("h_*_*", "h.ids", ([3, 17], range(5), range(61))),
+     ("*_r_*", "r.ids", (range(61), [1, 4, 0], range(61))),
+     ("*_*_t", "t.ids", (range(61), range(5), [60, 2]))],
 )
 def test_every_format(run, model, capsys, form, files, lists):
     out = run / "out.tsv"
     predict.main(
-        [
-            "--model_path",
-            str(run),
-            "--format",
-            form,
-            "--data_files",
-            *(str(run / name) for name in files.split()),
-            "--topK",
-            "7",
-            "--output",
-            str(out),
-        ]
+        ["--model_path", str(run), "--format", form, "--data_files", *(str(run / name) for name in files.split()),
+         "--topK", "7", "--output", str(out)]
     )
     header, rows = read(out)
     assert header == ["head", "rel", "tail", "score"] and len(rows) == 7
@@ -75,24 +63,8 @@ def test_every_format(run, model, capsys, form, files, lists):
 def test_names_in_and_names_out(run):
     out = run / "out.tsv"
     predict.main(
-        [
-            "--model_path",
-            str(run),
-            "--format",
-            "h_r_*",
-            "--data_files",
-            str(run / "h.names"),
-            str(run / "r.names"),
-            "--raw_data",
-            "--exec_mode",
-            "batch_head",
-            "--topK",
-            "2",
-            "--score_func",
-            "logsigmoid",
-            "--output",
-            str(out),
-        ]
+        ["--model_path", str(run), "--format", "h_r_*", "--data_files", str(run / "h.names"), str(run / "r.names"),
+         "--raw_data", "--exec_mode", "batch_head", "--topK", "2", "--score_func", "logsigmoid", "--output", str(out)]
     )
     _, rows = read(out)
     assert [row[0] for row in rows] == ["entity 3"] * 2 + ["entity 17"] * 2
@@ -102,23 +74,9 @@ def test_names_in_and_names_out(run):
 def test_similar_entities(run, model):
     out = run / "out.tsv"
     emb_sim.main(
-        [
-            "--emb_file",
-            str(run / "toy_TransE_l2_entity.npy"),
-            "--format",
-            "l_*",
-            "--data_files",
-            str(run / "h.names"),
-            "--raw_data",
-            "--mfile",
-            str(run / "entities.tsv"),
-            "--exec_mode",
-            "batch_left",
-            "--topK",
-            "3",
-            "--output",
-            str(out),
-        ]
+        ["--emb_file", str(run / "toy_TransE_l2_entity.npy"), "--format", "l_*", "--data_files", str(run / "h.names"),
+         "--raw_data", "--mfile", str(run / "entities.tsv"), "--exec_mode", "batch_left", "--topK", "3", "--output",
+         str(out)]
     )
     header, rows = read(out)
     assert header == ["left", "right", "score"] and len(rows) == 6
@@ -170,18 +128,16 @@ def test_bad_predictions_end_with_a_sentence(run, capsys, monkeypatch, case):
 
 @pytest.mark.parametrize(
     "flags, message",
-    [
-        ([], "give --model_path, the folder of a run, or --emb_file"),
-        (["--model_path", ".", "--emb_file", "none.npy", "--format", "*"], "leave out --emb_file"),
-        (["--model_path", "none", "--format", "*"], "none"),
-        (["--model_path", ".", "--backend", "vanilla"], "--model_path is not a flag of DGL-KE"),
-        (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
-        (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
-        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
-        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
-        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x"),
-        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--topK", "9" * 20], "topK is 9999"),
-    ],
+    [([], "give --model_path, the folder of a run, or --emb_file"),
+     (["--model_path", ".", "--emb_file", "none.npy", "--format", "*"], "leave out --emb_file"),
+     (["--model_path", "none", "--format", "*"], "none"),
+     (["--model_path", ".", "--backend", "vanilla"], "--model_path is not a flag of DGL-KE"),
+     (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
+     (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
+     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
+     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
+     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x"),
+     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--topK", "9" * 20], "topK is 9999")],
 )
 def test_bad_similarities_end_with_a_sentence(run, capsys, monkeypatch, flags, message):
     monkeypatch.chdir(run)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal._native import (
-    RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_stage_evicted, segment_sums, write_back_evicted,
-)
+from dglke_frugal._native import (RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_stage_evicted,
+                                  segment_sums, write_back_evicted)
 from dglke_frugal.store.device.plan_kernels import (FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE,
                                                     WRITE_BACK, as_bytes, update_tables)
 
@@ -318,9 +317,8 @@ def test_segment_sums_add_up_in_order(machine, dim, ordered):
         for i in range(offset[u], offset[u + 1]):
             expected[u] += values[order[i] if ordered else i]
     sums = machine.put(np.full((200, dim), 7, np.float32))
-    segment_sums(
-        machine.put(values), machine.put(offset), order if order is None else machine.put(order), sums, machine.stream
-    )
+    segment_sums(machine.put(values), machine.put(offset), order if order is None else machine.put(order), sums,
+                 machine.stream)
     np.testing.assert_array_equal(machine.get(sums), expected)
 
 

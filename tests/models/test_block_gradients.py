@@ -103,10 +103,8 @@ def cpu_gradients(config, batch, tables):
             for o in mine[1:]:
                 total += both[o]
             positive[u] = total + penalties[0][entity]
-    negative, relation = (
-        edges["negative"] + penalties[0][batch.negative],
-        edges["relation"] + penalties[1][batch.relation],
-    )
+    negative, relation = (edges["negative"] + penalties[0][batch.negative],
+                          edges["relation"] + penalties[1][batch.relation])
     return losses, positive, negative, relation
 
 

@@ -1,23 +1,13 @@
 """No bit depends on the number of threads, on the instruction set, or on where rows lie."""
 
-import numpy as np
 import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step
 from golden_trace import Trace
 
-RUNS = [
-    "transe_l1",
-    "transe_l2_adv",
-    "transe_l2_hinge",
-    "transe_l2_negdeg",
-    "complex",
-    "rotate",
-    "simple",
-    "rescal",
-    "transr",
-]
+RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "complex", "rotate", "simple", "rescal",
+        "transr"]
 
 
 def final_bits(recorded, threads, instruction_set=None):

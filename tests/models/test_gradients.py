@@ -12,26 +12,22 @@ from models import reference
 ENTITIES, RELATIONS, CHUNK, CHUNKS, NEGATIVES = 23, 3, 6, 3, 5  # few of each, so that everything occurs more than once
 TWO_FORMULA_MODELS = [model.name for model in MODELS if model.two_formulas]
 # And whether entities and relations have twice that size; of each model with gradients of its own.
-HIDDEN = {
-    "TransE_l1": (19, False, False),
-    "TransE_l2": (37, False, False),
-    "DistMult": (16, False, False),
-    "ComplEx": (22, False, False),
-    "RotatE": (11, True, False),
-    "SimplE": (9, True, True),
-    "RESCAL": (7, False, False),
-    "TransR": (9, False, True),
-}
-LOSSES = {
-    "logsigmoid": LossConfig(regularization_coefficient=0),
-    "adversarial": LossConfig(adversarial=True, temperature=0.7, regularization_coefficient=0),
-    "bce": LossConfig(genre="BCE", regularization_coefficient=0),
-    "hinge": LossConfig(genre="Hinge", margin=1.5, regularization_coefficient=0),
-    "adversarial-hinge": LossConfig(genre="Hinge", margin=1.5, adversarial=True, regularization_coefficient=0),
-    "softmax": LossConfig(genre="Softmax", regularization_coefficient=0),
-    "pairwise-logistic": LossConfig(genre="Logistic", pairwise=True, regularization_coefficient=0),
-    "pairwise-hinge": LossConfig(genre="Hinge", pairwise=True, margin=3, regularization_coefficient=0),
-}
+HIDDEN = {"TransE_l1": (19, False, False),
+          "TransE_l2": (37, False, False),
+          "DistMult": (16, False, False),
+          "ComplEx": (22, False, False),
+          "RotatE": (11, True, False),
+          "SimplE": (9, True, True),
+          "RESCAL": (7, False, False),
+          "TransR": (9, False, True)}
+LOSSES = {"logsigmoid": LossConfig(regularization_coefficient=0),
+          "adversarial": LossConfig(adversarial=True, temperature=0.7, regularization_coefficient=0),
+          "bce": LossConfig(genre="BCE", regularization_coefficient=0),
+          "hinge": LossConfig(genre="Hinge", margin=1.5, regularization_coefficient=0),
+          "adversarial-hinge": LossConfig(genre="Hinge", margin=1.5, adversarial=True, regularization_coefficient=0),
+          "softmax": LossConfig(genre="Softmax", regularization_coefficient=0),
+          "pairwise-logistic": LossConfig(genre="Logistic", pairwise=True, regularization_coefficient=0),
+          "pairwise-hinge": LossConfig(genre="Hinge", pairwise=True, margin=3, regularization_coefficient=0)}
 
 
 BY_RULE = [(model.name, "textbook") for model in MODELS if model.name in HIDDEN]
@@ -50,16 +46,9 @@ def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0, 
         tables.append(table)
     positives = chunk * CHUNKS
     batch = _native.make_batch(
-        random.integers(0, ENTITIES, positives),
-        random.integers(0, RELATIONS, positives),
-        random.integers(0, ENTITIES, positives),
-        random.integers(0, ENTITIES, CHUNKS * NEGATIVES),
-        corrupt_head,
-        chunk,
-        ENTITIES,
-        RELATIONS,
-        weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None,
-    )
+        random.integers(0, ENTITIES, positives), random.integers(0, RELATIONS, positives),
+        random.integers(0, ENTITIES, positives), random.integers(0, ENTITIES, CHUNKS * NEGATIVES), corrupt_head, chunk,
+        ENTITIES, RELATIONS, weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None)
     config = StepConfig(model, dims.entity, dims.relation, reference.GAMMA, 0.5, 0.1, loss, degree_negatives, rule)
     return config, batch, tables
 
@@ -86,8 +75,7 @@ def assert_agree(loss, gradients, expected_loss, expected):
 @pytest.mark.parametrize("model, rule", BY_RULE)
 def test_against_autograd(model, rule, loss, corrupt_head, degree_negatives):
     assert_gradients_agree(
-        *make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head, rule=rule)
-    )
+        *make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head, rule=rule))
 
 
 @pytest.mark.parametrize("model, rule", [("TransE_l1", "textbook"), ("RotatE", "textbook"), ("RESCAL", "textbook"),

@@ -1,10 +1,11 @@
-"""The gradients of the device step against those of the CPU's step (csrc/step), which test_gradients.py checks."""
+"""The gradients of models with matrices in the device step against those of the CPU's step (csrc/step), which test_gradients.py checks."""
 import numpy as np
 import pytest
 import torch
 from devices import device  # noqa: F401
 from models.test_gradients import BY_RULE, LOSSES, assert_agree, make_case
 
+from dglke_frugal.models import find_model
 from dglke_frugal.training.step.device_batch import BatchForm
 from dglke_frugal.training.step.device_gradients import EdgeRows
 from dglke_frugal.training.step.device_torch import make_gradient_pass
@@ -43,21 +44,15 @@ def assert_cpu_agrees(config, batch, tables, device):
 @pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
 @pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("model, rule", BY_RULE)
+@pytest.mark.parametrize("model, rule", [each for each in BY_RULE if find_model(each[0]).matrices])
 def test_against_the_cpu(model, rule, loss, corrupt_head, degree_negatives, device):
     case = make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head, rule=rule)
     assert_cpu_agrees(*case, device)
 
 
-@pytest.mark.parametrize("corrupt_head", [False, True])
-def test_simple_outside_its_bounds(corrupt_head, device):
-    assert_cpu_agrees(*make_case("SimplE", LOSSES["logsigmoid"], corrupt_head, False, False, scale=4.0), device)
-
-
-@pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "RotatE", "TransR"])
-def test_equal_rows_have_no_gradient(model, device):
+def test_equal_rows_have_no_gradient(device):
     """Where a distance is 0 its slope is 0 and not NaN."""
-    config, batch, tables = make_case(model, LOSSES["logsigmoid"], False, False, False)
+    config, batch, tables = make_case("TransR", LOSSES["logsigmoid"], False, False, False)
     for table in tables:
         if table is not None:
             table.embeddings[:] = 0

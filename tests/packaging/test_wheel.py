@@ -48,26 +48,13 @@ def test_the_wheel_is_portable_and_runs_the_quickstart(tmp_path):
         top = {name.split("/")[0] for name in archive.namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"dglke_frugal"}
     site, away = tmp_path / "site", tmp_path / "away"
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)], check=True
-    )
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)],
+                   check=True)
     for folder in ("recipes", "datasets"):
         shutil.copytree(ROOT / folder, away / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    done = subprocess.run(
-        [sys.executable, "-m", "recipes.quickstart", "--steps", "60"],
-        cwd=away,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        check=True,
-    )
+    done = subprocess.run([sys.executable, "-m", "recipes.quickstart", "--steps", "60"], cwd=away, capture_output=True,
+                          text=True, env={**os.environ, "PYTHONPATH": str(site)}, check=True)
     assert "Test average MRR" in done.stdout and "Who is a child of" in done.stdout
-    where = subprocess.run(
-        [sys.executable, "-c", "import dglke_frugal; print(dglke_frugal.__file__)"],
-        cwd=away,
-        text=True,
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        check=True,
-    )
+    where = subprocess.run([sys.executable, "-c", "import dglke_frugal; print(dglke_frugal.__file__)"], cwd=away,
+                           text=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(site)}, check=True)
     assert where.stdout.startswith(str(site))

@@ -12,24 +12,22 @@ from dglke_frugal.data import Triples
 from dglke_frugal.errors import InputError
 
 ROWS = [(7, 0, 1), (1, 2, 8), (2, 1, 0), (30, 1, 4), (4, 2, 5)]
-FORMS = {
-    "rows": lambda rows: np.array(rows),
-    "rows in Fortran order": lambda rows: np.asfortranarray(np.array(rows)),
-    "rows of small integers": lambda rows: np.array(rows, np.uint8),
-    "objects": lambda rows: np.array(rows, dtype=object),
-    "tensor": lambda rows: torch.tensor(rows),
-    "list of tuples": lambda rows: list(rows),
-    "iterator": lambda rows: iter(list(rows)),
-    "zip of columns": lambda rows: zip(*zip(*rows)),
-    "columns": lambda rows: tuple(np.array(rows).T),
-    "columns of tensors": lambda rows: tuple(torch.tensor(rows).T),
-    "columns as lists": lambda rows: tuple(list(column) for column in zip(*rows)),
-    "triples of a graph": lambda rows: Triples(*np.array(rows, np.int32).T),
-    "mapping": lambda rows: dict(zip(("tail", "head", "relation"), np.array(rows).T[[2, 0, 1]])),
-    "structured": lambda rows: np.array(list(rows), dtype=[("h", int), ("r", int), ("t", int)]),
-    "table": lambda rows: Table(("Relation", "Tail", "Head"), np.array(rows)[:, [1, 2, 0]]),
-    "table without names": lambda rows: Table((0, 1, 2), np.array(rows)),
-}
+FORMS = {"rows": lambda rows: np.array(rows),
+         "rows in Fortran order": lambda rows: np.asfortranarray(np.array(rows)),
+         "rows of small integers": lambda rows: np.array(rows, np.uint8),
+         "objects": lambda rows: np.array(rows, dtype=object),
+         "tensor": lambda rows: torch.tensor(rows),
+         "list of tuples": lambda rows: list(rows),
+         "iterator": lambda rows: iter(list(rows)),
+         "zip of columns": lambda rows: zip(*zip(*rows)),
+         "columns": lambda rows: tuple(np.array(rows).T),
+         "columns of tensors": lambda rows: tuple(torch.tensor(rows).T),
+         "columns as lists": lambda rows: tuple(list(column) for column in zip(*rows)),
+         "triples of a graph": lambda rows: Triples(*np.array(rows, np.int32).T),
+         "mapping": lambda rows: dict(zip(("tail", "head", "relation"), np.array(rows).T[[2, 0, 1]])),
+         "structured": lambda rows: np.array(list(rows), dtype=[("h", int), ("r", int), ("t", int)]),
+         "table": lambda rows: Table(("Relation", "Tail", "Head"), np.array(rows)[:, [1, 2, 0]]),
+         "table without names": lambda rows: Table((0, 1, 2), np.array(rows))}
 
 
 class Table:

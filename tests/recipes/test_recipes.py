@@ -18,10 +18,8 @@ from dglke_frugal.store.row_bytes import row_bytes
 
 FOLDERS = ("fb15k", "fb15k_237", "wn18rr", "freebase", "wikikg")
 ROOT = Path(__file__).resolve().parents[2]
-LARGE = {
-    "freebase": "transe_l2",
-    "wikikg": "wikikg90mv2_transe_l2",
-}  # runs that need more memory than most machines have
+LARGE = {"freebase": "transe_l2",
+         "wikikg": "wikikg90mv2_transe_l2"}  # runs that need more memory than most machines have
 
 
 def recipe(folder):
@@ -46,11 +44,9 @@ def host_gigabytes(config, **model):
 def commands(folder):
     """(line, arguments) of each dglke_train command in a README, lines that go on joined."""
     text = (ROOT / "recipes" / folder / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    return [
-        shlex.split(line, comments=True)[1:]
-        for line in text.splitlines()
-        if line.strip().startswith("dglke_train --preset")
-    ]
+    return [shlex.split(line, comments=True)[1:]
+            for line in text.splitlines()
+            if line.strip().startswith("dglke_train --preset")]
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +58,7 @@ def one_thread(monkeypatch):
 def test_every_file_runs_on_the_small_graph(folder, name, tmp_path, capsys):
     steps = "150" if name != "transe_l2" else "500"
     recipe(folder).main(
-        ["--small", "--recipe", name, "--out", str(tmp_path), "--max_step", steps, "--log_interval", "50"]
-    )
+        ["--small", "--recipe", name, "--out", str(tmp_path), "--max_step", steps, "--log_interval", "50"])
     run = next((tmp_path / "ckpts").iterdir())
     result = json.loads((run / "result.json").read_text())
     assert result["steps"] == int(steps)

@@ -1,7 +1,6 @@
 """What benchmarks/embedding.py measures and how it counts the bytes of a floor."""
 import json
 import subprocess
-import sys
 
 import torch
 
@@ -27,9 +26,9 @@ def test_ids_follow_a_power_law():
     assert counts[0] > counts[1] > counts[3] > 0
 
 
-def test_a_small_run_writes_all_figures(tmp_path):
+def test_a_small_run_writes_all_figures(tmp_path, interpreter):
     file = tmp_path / "embedding.json"
-    command = [sys.executable, "-m", "benchmarks.embedding", "--json", str(file), "--scale", "0.001", "--steps", "3",
+    command = [interpreter, "-m", "benchmarks.embedding", "--json", str(file), "--scale", "0.001", "--steps", "3",
                "--warm", "1", "--rounds", "1", "--part", "fill", "lookup"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -53,42 +53,10 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         dglke_train(
-            [
-                "--data_path",
-                str(folder / "data"),
-                "--dataset",
-                "families",
-                "--format",
-                "raw_udd_hrt",
-                "--data_files",
-                "train.txt",
-                "valid.txt",
-                "test.txt",
-                "--model_name",
-                "ComplEx",
-                "--hidden_dim",
-                "16",
-                "--batch_size",
-                "256",
-                "--neg_sample_size",
-                "64",
-                "--lr",
-                "0.1",
-                "--max_step",
-                "60",
-                "--log_interval",
-                "10",
-                "--valid",
-                "--test",
-                "--eval_interval",
-                "30",
-                "--flush",
-                "p2f",
-                "--seed",
-                "1",
-                "--save_path",
-                str(folder / "ckpts"),
-            ]
+            ["--data_path", str(folder / "data"), "--dataset", "families", "--format", "raw_udd_hrt", "--data_files",
+             "train.txt", "valid.txt", "test.txt", "--model_name", "ComplEx", "--hidden_dim", "16", "--batch_size",
+             "256", "--neg_sample_size", "64", "--lr", "0.1", "--max_step", "60", "--log_interval", "10", "--valid",
+             "--test", "--eval_interval", "30", "--flush", "p2f", "--seed", "1", "--save_path", str(folder / "ckpts")]
         )
         made = folder / "ckpts" / "ComplEx_families_0"
         dglke_eval(["--model_path", str(made), "--breakdown", "--json", str(made / "evaluation.json")])
@@ -105,18 +73,8 @@ def page_of(*arguments):
 def test_page_of_a_run(run, tmp_path):
     text = page_of(run, "--out", tmp_path / "page.html")
     page = Page(text)
-    for title in (
-        "Training loss",
-        "Validation",
-        "Throughput",
-        "Waiting",
-        "Cache hits",
-        "By degree",
-        "By most frequent relation",
-        "finding heads",
-        "cousin_of",
-        "All flags of ComplEx_families_0",
-    ):
+    for title in ("Training loss", "Validation", "Throughput", "Waiting", "Cache hits", "By degree",
+                  "By most frequent relation", "finding heads", "cousin_of", "All flags of ComplEx_families_0"):
         assert title in page.text, title
     result = json.loads((run / "result.json").read_text())
     assert f"{result['test']['MRR']:.4f}" in page.text
@@ -164,8 +122,7 @@ def test_run_with_nothing_but_a_few_numbers(tmp_path):
     """Null, missing and non-numeric values, a line cut short, no result, no tables, no flags."""
     (tmp_path / "metrics.jsonl").write_text(
         '{"step": 5, "train/loss": 1.5, "train/triples_per_second": null, "train/note": "x"}\n'
-        '{"step": 10, "train/loss": NaN}\n{"step": 15, "train/lo'
-    )
+        '{"step": 10, "train/loss": NaN}\n{"step": 15, "train/lo')
     page = Page(page_of(tmp_path, "--out", tmp_path / "page.html"))
     assert "Training loss" in page.text and "Throughput" not in page.text
     assert "saved no tables" in page.text and "Not finished" in page.text and "Not evaluated by relation" in page.text
@@ -183,27 +140,23 @@ def test_several_processes_and_a_data_set_without_names(tmp_path):
 
 
 def test_resumed_steps_replace_those_from_before(tmp_path):
-    entries = [
-        {"step": 0, "event": "start", "config": {"lr": 1}},
-        {"step": 10, "train/loss": 3.0},
-        {"step": 20, "train/loss": 9.0},
-        {"step": 10, "event": "start", "config": {"lr": 1}},
-        {"step": 20, "train/loss": 2.0},
-    ]
+    entries = [{"step": 0, "event": "start", "config": {"lr": 1}},
+               {"step": 10, "train/loss": 3.0},
+               {"step": 20, "train/loss": 9.0},
+               {"step": 10, "event": "start", "config": {"lr": 1}},
+               {"step": 20, "train/loss": 2.0}]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     assert RunLog.read(tmp_path).metric("train/loss") == [(10, 3.0), (20, 2.0)]
 
 
 @pytest.mark.parametrize(
     "damage, sentence",
-    [
-        (lambda folder: shutil.rmtree(folder), "is not a folder"),
-        (lambda folder: (folder / "metrics.jsonl").unlink(), "has no metrics.jsonl"),
-        (lambda folder: (folder / "metrics.jsonl").write_text(""), "holds no line of metrics"),
-        (lambda folder: (folder / "metrics.jsonl").write_bytes(b"\xff\x00" * 99), "holds no line of metrics"),
-        (lambda folder: (folder / "result.json").write_text("{"), "cannot read"),
-        (lambda folder: (folder / "evaluation.json").write_text("[1"), "cannot read"),
-    ],
+    [(lambda folder: shutil.rmtree(folder), "is not a folder"),
+     (lambda folder: (folder / "metrics.jsonl").unlink(), "has no metrics.jsonl"),
+     (lambda folder: (folder / "metrics.jsonl").write_text(""), "holds no line of metrics"),
+     (lambda folder: (folder / "metrics.jsonl").write_bytes(b"\xff\x00" * 99), "holds no line of metrics"),
+     (lambda folder: (folder / "result.json").write_text("{"), "cannot read"),
+     (lambda folder: (folder / "evaluation.json").write_text("[1"), "cannot read")],
 )
 def test_folder_that_is_no_run(damage, sentence, tmp_path, capsys):
     folder = tmp_path / "run"

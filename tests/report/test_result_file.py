@@ -98,6 +98,16 @@ def test_parts_of_earlier_commits_are_named(tmp_path, monkeypatch):
         assert facts["commit"] == now and facts.get("earlier_commits") == earlier
 
 
+def test_a_line_has_as_much_as_fits(tmp_path):
+    figures = {"rate": 1.5, "runs": [{"log": []}] * 2, "long": ["x" * 90, None, {"y": "z" * 90}], "last": 2}
+    result_file.write(tmp_path / "of.json", figures)
+    lines = (tmp_path / "of.json").read_text().splitlines()
+    assert lines[:2] == ["{", ' "rate": 1.5, "runs": [{"log": []}, {"log": []}],']
+    assert lines[2:6] == [' "long": [', f'  "{"x" * 90}", null,', f'  {{"y": "{"z" * 90}"}}', " ],"]
+    assert lines[6].startswith(' "last": 2')
+    assert result_file.read(tmp_path / "of.json").items() >= figures.items()
+
+
 def test_published_results_are_few_and_of_commits_in_the_history():
     paths = sorted((ROOT / "benchmarks" / "results").iterdir())
     assert 0 < len(paths) <= 20

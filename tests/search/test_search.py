@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main

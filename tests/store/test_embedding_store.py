@@ -32,13 +32,11 @@ def torch_square_root(states):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    rows=st.integers(1, 50),
-    dim=st.sampled_from([1, 3, 5, 7, 8, 31, 50, 127, 400, 1000]),
-    seed=st.integers(0, 2**32 - 1),
-    sizes=st.lists(st.integers(0, 200), min_size=1, max_size=3),
-    threads=st.sampled_from([1, 2, 3]),
-)
+@given(rows=st.integers(1, 50),
+       dim=st.sampled_from([1, 3, 5, 7, 8, 31, 50, 127, 400, 1000]),
+       seed=st.integers(0, 2**32 - 1),
+       sizes=st.lists(st.integers(0, 200), min_size=1, max_size=3),
+       threads=st.sampled_from([1, 2, 3]))
 def test_update_is_dglkes_to_the_bit(rows, dim, seed, sizes, threads):
     _native.set_num_threads(threads)
     generator = torch.Generator().manual_seed(seed)

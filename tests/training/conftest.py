@@ -64,13 +64,8 @@ class Runs:
     @staticmethod
     def process(arguments, **options):
         """The command in a process of its own, with its output as text in one pipe."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "dglke_frugal", "train", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **options,
-        )
+        return subprocess.Popen([sys.executable, "-m", "dglke_frugal", "train", *arguments], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, **options)
 
 
 def tables(folder):

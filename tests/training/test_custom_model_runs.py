@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from training.parallel.conftest import interpreter  # noqa: F401 (a fixture)
 from training.conftest import tables
 
 import dglke_frugal
@@ -72,19 +71,17 @@ def test_arguments_are_part_of_the_name(runs, tmp_path):
 
 @pytest.mark.parametrize(
     "name, says",
-    [
-        ("kept_models:Scaled(colour=3)", "cannot make the model .*colour"),
-        ("kept_models:Scaled(scale=open)", "cannot read the arguments"),
-        ("kept_models:Scaled(1", "give MODULE:CLASS"),
-        ("kept_models:Scaled(path='a/b')", "without a slash"),
-        ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
-        ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
-        ("kept_models:Scaled(0.0)", "cannot make the model .*: ZeroDivisionError: float division by zero; correct its"),
-        ("kept_models:Nothing", "cannot load the model"),
-        ("broken_models:Scaled", "cannot load the model .*: SyntaxError: .*; give MODULE:CLASS"),
-        ("..:x", "cannot load the model '..:x': give MODULE:CLASS"),
-        (".kept_models:Scaled", "give MODULE:CLASS"),
-    ],
+    [("kept_models:Scaled(colour=3)", "cannot make the model .*colour"),
+     ("kept_models:Scaled(scale=open)", "cannot read the arguments"),
+     ("kept_models:Scaled(1", "give MODULE:CLASS"),
+     ("kept_models:Scaled(path='a/b')", "without a slash"),
+     ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
+     ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
+     ("kept_models:Scaled(0.0)", "cannot make the model .*: ZeroDivisionError: float division by zero; correct its"),
+     ("kept_models:Nothing", "cannot load the model"),
+     ("broken_models:Scaled", "cannot load the model .*: SyntaxError: .*; give MODULE:CLASS"),
+     ("..:x", "cannot load the model '..:x': give MODULE:CLASS"),
+     (".kept_models:Scaled", "give MODULE:CLASS")],
 )
 def test_names_that_cannot_be_used(name, says):
     with pytest.raises(InputError, match=says):
@@ -205,7 +202,7 @@ def test_a_state_that_is_gone_or_of_another_class(runs):
         dglke_frugal.load(folder)
 
 
-def test_several_ranks_train_what_the_built_in_model_does(runs, interpreter, monkeypatch):  # noqa: F811
+def test_several_ranks_train_what_the_built_in_model_does(runs, interpreter, monkeypatch):
     monkeypatch.setattr(sys, "executable", interpreter)  # of the ranks
     flags = ["--max_step", 30, "--num_proc", 2, "--batch_size", 64, "--neg_sample_size", 16]
     own = runs(*flags, "--model_name", "kept_models:Scaled(norm=2)", "--test")

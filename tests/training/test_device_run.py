@@ -15,7 +15,6 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.store.device.device import no_op
-from dglke_frugal.training.step import device_step
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 from dglke_frugal.training.tables.tables import entity_flushing
 from dglke_frugal.training.train import train
@@ -117,12 +116,10 @@ def test_products_on_tensor_cores_learn_what_float32_learns(on_device):
     assert_near(on_device("cuda", "--matmul", "tf32x3"), on_device("cuda"))
 
 
-MODELS = {
-    "TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
-    "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],
-    "SimplE": ["-de", "-dr", "--loss_genre", "Logistic"], "RESCAL": ["--hidden_dim", "8"],
-    "TransR": ["--hidden_dim", "8", "--neg_deg_sample"],
-}
+MODELS = {"TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
+          "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],
+          "SimplE": ["-de", "-dr", "--loss_genre", "Logistic"], "RESCAL": ["--hidden_dim", "8"],
+          "TransR": ["--hidden_dim", "8", "--neg_deg_sample"]}
 
 
 @pytest.mark.parametrize("kind", ["cpu", CUDA])
@@ -141,15 +138,6 @@ def test_edge_importance_and_the_rest_of_an_epoch(on_device, runs, kind):
              "--batch_size", 1450, "--neg_sample_size", 29]
     for store in (["--flush", "direct"], ["--flush", "none"]):
         assert_same(on_device(kind, *flags, *store), runs(*STEPS, *flags))
-
-
-@pytest.mark.parametrize("kind", ["cpu", CUDA])
-@pytest.mark.parametrize("model", ["TransE_l2", "DistMult"])
-def test_products_of_torch_are_near_the_cpus_own_step(on_device, runs, monkeypatch, model, kind):
-    """The way of custom models and of rounded products, with exact ones."""
-    monkeypatch.setattr(device_step, "KERNEL_MODELS", ())
-    flags = ["--model_name", model, "--lr", "0.01"]
-    assert_near(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
 
 
 @pytest.mark.parametrize("store", [["--flush", "direct"], ["--flush", "none"]])

@@ -67,13 +67,11 @@ def diverges(runs, capsys):
     return run
 
 
-LOSSES = {
-    "plain": [],
-    "hinge": ["--loss_genre", "Hinge"],
-    "pairwise": ["--loss_genre", "Logistic", "-pw"],
-    "adversarial": ["-adv"],
-    "softmax": ["--loss_genre", "Softmax"],
-}
+LOSSES = {"plain": [],
+          "hinge": ["--loss_genre", "Hinge"],
+          "pairwise": ["--loss_genre", "Logistic", "-pw"],
+          "adversarial": ["-adv"],
+          "softmax": ["--loss_genre", "Softmax"]}
 MODELS = {"DistMult": [], "RotatE": ["-de"], "TransR": [], "TransE_l2": []}
 
 

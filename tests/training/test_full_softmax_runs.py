@@ -11,14 +11,12 @@ from dglke_frugal.options import TrainConfig
 ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,
        "--max_step", 40, "--log_interval", 20, "-rc", 0.01]
 DISTANCES = ALL[2:]  # of models that are named with it
-KINDS = {
-    "1vsall": [],
-    "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
-    "kvsall with inverses": ["--labels", "kvsall", "--label_smoothing", 0.1, "--reciprocal"],
-    "adam": ["--optimizer", "adam", "--lr", 0.01, "--entity_dropout", 0.3, "--relation_dropout", 0.2],
-    "adagrad": ["--optimizer", "adagrad", "--regularizer", "n3"],
-    "relations": ["--relation_prediction", 0.5, "--reciprocal", "--optimizer", "adam", "--relation_dropout", 0.2],
-}
+KINDS = {"1vsall": [],
+         "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
+         "kvsall with inverses": ["--labels", "kvsall", "--label_smoothing", 0.1, "--reciprocal"],
+         "adam": ["--optimizer", "adam", "--lr", 0.01, "--entity_dropout", 0.3, "--relation_dropout", 0.2],
+         "adagrad": ["--optimizer", "adagrad", "--regularizer", "n3"],
+         "relations": ["--relation_prediction", 0.5, "--reciprocal", "--optimizer", "adam", "--relation_dropout", 0.2]}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -97,10 +97,8 @@ def test_files_are_float32_that_half_precision_hold(runs):
     assert (relations != relations.astype(np.float16)).any()
 
 
-@pytest.mark.parametrize("model, flags", [
-    ("TransE_l2", ["--hidden_dim", 64, "--lr", 0.25, "-rc", 1e-9]),
-    ("ComplEx", ["--hidden_dim", 64, "--gamma", 20, "-rc", 1e-6]),
-])
+@pytest.mark.parametrize("model, flags", [("TransE_l2", ["--hidden_dim", 64, "--lr", 0.25, "-rc", 1e-9]),
+                                          ("ComplEx", ["--hidden_dim", 64, "--gamma", 20, "-rc", 1e-6])])
 def test_what_is_learned_is_near(runs, model, flags):
     found = {}
     for dtype in ("fp32", "fp16"):
@@ -131,8 +129,7 @@ def test_the_best_rows_are_taken_and_others_are_started_from(runs):
 
 @pytest.mark.parametrize("flags, sentence", [
     (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
-    (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla"),
-])
+    (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla")])
 def test_what_half_precision_do_not_have_is_refused(runs, capsys, flags, sentence):
     arguments, folder = runs.arguments("--row_dtype", "fp16", *STEPS, *flags)
     with pytest.raises(SystemExit) as stopped:

@@ -182,10 +182,9 @@ def test_a_share_is_the_same_in_each_run_of_a_seed(runs):
 # ---- the best validation
 
 
-@pytest.mark.parametrize("flags, swaps", [
-    (["--neg_sample_size_eval", 500], False), (["--no_eval_filter"], False), (["--eval_percent", 0.3], False),
-    ([], True),
-], ids=["candidates", "filter", "share", "triples"])
+@pytest.mark.parametrize("flags, swaps", [(["--neg_sample_size_eval", 500], False), (["--no_eval_filter"], False),
+                                          (["--eval_percent", 0.3], False),
+                                          ([], True)], ids=["candidates", "filter", "share", "triples"])
 def test_the_best_validation_is_one_of_those_that_can_be_compared(runs, capsys, flags, swaps):
     """A run whose numbers do not depend on validations may be validated in another way from some step on."""
     common = ["--checkpoint_interval", 4, "--valid", "--eval_interval", 4, "--test"]

@@ -103,9 +103,8 @@ def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys)
     assert "is finished: 20 steps" in capsys.readouterr().out
     assert tables(folder) == before
     # The store may be another one for the rest of the run.
-    runs.resume(
-        folder, "--max_step", 33, "--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3, "--flush_threads", 1
-    )
+    runs.resume(folder, "--max_step", 33, "--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3, "--flush_threads",
+                1)
     assert tables(folder) == tables(runs("--max_step", 33))
     assert json.loads((folder / "result.json").read_text())["steps"] == 33
 
@@ -170,16 +169,10 @@ def test_a_table_that_is_missing_is_reported(runs, capsys):
 
 @pytest.mark.parametrize(
     "change, messages",
-    [
-        (["--lr", "0.2"], "lr was 0.1 and is 0.2"),
-        (["--seed", "4"], "seed was 3 and is 4"),
-        (["-adv"], "neg_adversarial_sampling was false and is true"),
-        (["--data_files", "valid.txt", "train.txt", "test.txt"], "11,397 training triples then and 1,154 now"),
-        (
-            ["--data_files", "reordered.txt", "valid.txt", "test.txt"],
-            "as many training triples as then, but other ones",
-        ),
-    ],
+    [(["--lr", "0.2"], "lr was 0.1 and is 0.2"), (["--seed", "4"], "seed was 3 and is 4"),
+     (["-adv"], "neg_adversarial_sampling was false and is true"),
+     (["--data_files", "valid.txt", "train.txt", "test.txt"], "11,397 training triples then and 1,154 now"),
+     (["--data_files", "reordered.txt", "valid.txt", "test.txt"], "as many training triples as then, but other ones")],
 )
 def test_another_configuration_is_refused_and_the_run_left_alone(runs, small, change, messages, capsys):
     folder = runs("--max_step", 4, "--checkpoint_interval", 4)

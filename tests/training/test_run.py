@@ -17,20 +17,8 @@ from training.conftest import logged, tables
 
 from dglke_frugal.training.checkpoint.run_folder import FLAGS_FILE
 
-EVERYTHING = [
-    "--max_step",
-    250,
-    "--log_interval",
-    100,
-    "--valid",
-    "--eval_interval",
-    100,
-    "--test",
-    "--flush",
-    "p2f",
-    "--cache_ratio",
-    0.2,
-]
+EVERYTHING = ["--max_step", 250, "--log_interval", 100, "--valid", "--eval_interval", 100, "--test", "--flush", "p2f",
+              "--cache_ratio", 0.2]
 
 
 def messages(capsys):
@@ -70,17 +58,9 @@ def test_everything_printed_is_there_for_programs(runs, capsys):
     assert result["best_validation"]["MRR"] == max(value for _, value in logged(folder, "valid/MRR"))
     assert result["steps"] == result["max_step"] == 250 and result["seed"] == 3 and result["threads"] == 1
     assert 0 < result["seconds"]["training"] and 0 <= training["stall_share"] < 1
-    assert {path.name for path in folder.iterdir()} == {
-        "small_TransE_l2_entity.npy",
-        "small_TransE_l2_relation.npy",
-        "config.json",
-        "config.yaml",
-        "entities.tsv",
-        "relations.tsv",
-        "metrics.jsonl",
-        "optimizer",
-        "result.json",
-    }
+    assert {path.name for path in folder.iterdir()} == {"small_TransE_l2_entity.npy", "small_TransE_l2_relation.npy",
+                                                        "config.json", "config.yaml", "entities.tsv", "relations.tsv",
+                                                        "metrics.jsonl", "optimizer", "result.json"}
 
 
 def test_counters_add_up(runs):
@@ -107,15 +87,13 @@ def test_config_yaml_reruns_the_run(runs):
 
 @pytest.mark.parametrize(
     "content, messages",
-    [
-        ("learning_rate: 0.1", "there is no flag 'learning_rate'"),
-        ("resume: x", "there is no flag 'resume'"),
-        ("lr: [", "is not YAML"),
-        ("- lr", "one 'flag: value' per line"),
-        ("lr: {a: 1}", "must be a value"),
-        ("lr: fast", "lr"),
-        ("max_step: -1", "--max_step is -1"),
-    ],
+    [("learning_rate: 0.1", "there is no flag 'learning_rate'"),
+     ("resume: x", "there is no flag 'resume'"),
+     ("lr: [", "is not YAML"),
+     ("- lr", "one 'flag: value' per line"),
+     ("lr: {a: 1}", "must be a value"),
+     ("lr: fast", "lr"),
+     ("max_step: -1", "--max_step is -1")],
 )
 def test_config_files_that_cannot_be_used(content, messages, tmp_path, capsys, runs):
     path = tmp_path / "flags.yaml"
@@ -135,24 +113,22 @@ def test_the_command_line_goes_before_the_file(runs, tmp_path):
 
 @pytest.mark.parametrize(
     "flags",
-    [
-        ["--batch_size", 1649, "--neg_sample_size", 1649],
-        ["--neg_sample_size", 1],
-        ["--batch_size", 1, "--neg_sample_size", 1],
-        ["--batch_size", 7, "--neg_sample_size", 300],
-        ["--batch_size", 1000, "--neg_sample_size", 300, "--neg_deg_sample"],
-        ["--rel_part"],
-        ["--force_sync_interval", 10],
-        ["--async_update"],
-        ["--num_thread", 3],
-        ["--flush", "p2f", "--batch_size", 2000, "--neg_sample_size", 999],
-        ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt"],
-        ["--loss_genre", "Hinge", "-pw"],
-        ["-rc", 0],
-        ["-rn", 0],
-        ["-rn", 1],
-        ["--cache_size", "20KB", "--flush", "sync"],
-    ],
+    [["--batch_size", 1649, "--neg_sample_size", 1649],
+     ["--neg_sample_size", 1],
+     ["--batch_size", 1, "--neg_sample_size", 1],
+     ["--batch_size", 7, "--neg_sample_size", 300],
+     ["--batch_size", 1000, "--neg_sample_size", 300, "--neg_deg_sample"],
+     ["--rel_part"],
+     ["--force_sync_interval", 10],
+     ["--async_update"],
+     ["--num_thread", 3],
+     ["--flush", "p2f", "--batch_size", 2000, "--neg_sample_size", 999],
+     ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt"],
+     ["--loss_genre", "Hinge", "-pw"],
+     ["-rc", 0],
+     ["-rn", 0],
+     ["-rn", 1],
+     ["--cache_size", "20KB", "--flush", "sync"]],
     ids=lambda flags: " ".join(map(str, flags[:2])),
 )
 def test_flags_that_are_a_problem_elsewhere(runs, flags):
@@ -212,20 +188,16 @@ def test_the_gpu_is_refused_in_a_sentence(runs, capsys, tmp_path):
 
 
 def test_a_custom_model(runs, tmp_path, monkeypatch):
-    (tmp_path / "custom_models.py").write_text(
-        "from dglke_frugal.models import TorchModel\n"
-        "class Dot(TorchModel):\n"
-        "    def score(self, head, relation, tail):\n"
-        "        return (head * relation * tail).sum(-1)\n"
-    )
+    (tmp_path / "custom_models.py").write_text("from dglke_frugal.models import TorchModel\n"
+                                               "class Dot(TorchModel):\n"
+                                               "    def score(self, head, relation, tail):\n"
+                                               "        return (head * relation * tail).sum(-1)\n")
     monkeypatch.chdir(tmp_path)
     flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05, "--test", "--eval_percent", 0.02]
     own = runs(*flags, "--model_name", "custom_models:Dot")
     built_in = runs(*flags, "--model_name", "DistMult")
-    mine, theirs = (
-        np.load(folder / f"small_{name}_entity.npy")
-        for folder, name in ((own, "custom_models:Dot"), (built_in, "DistMult"))
-    )
+    mine, theirs = (np.load(folder / f"small_{name}_entity.npy")
+                    for folder, name in ((own, "custom_models:Dot"), (built_in, "DistMult")))
     np.testing.assert_allclose(mine, theirs, atol=1e-4)
     mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
     assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)

@@ -9,30 +9,17 @@ from dglke_frugal.options import CACHE_POLICIES
 
 MODELS = {"TransE_l2": ["-adv"], "RotatE": ["-de", "--neg_deg_sample"], "TransR": ["--hidden_dim", "8"],
           "RESCAL": ["--hidden_dim", "8"]}
-COMMON = [
-    "--max_step",
-    40,
-    "--batch_size",
-    120,
-    "--neg_sample_size",
-    40,
-    "--valid",
-    "--eval_interval",
-    17,
-    "--eval_percent",
-    0.01,
-]
+COMMON = ["--max_step", 40, "--batch_size", 120, "--neg_sample_size", 40, "--valid", "--eval_interval", 17,
+          "--eval_percent", 0.01]
 
 stores = st.fixed_dictionaries(
-    {
-        "--cache_ratio": st.sampled_from([0, 0.001, 0.05, 0.5, 1]),
-        "--cache_policy": st.sampled_from(CACHE_POLICIES),
-        "--lookahead": st.integers(1, 50),
-        "--flush": st.sampled_from(["p2f", "sync", "none"]),
-        "--flush_threads": st.integers(1, 4),
-        "--sampler_threads": st.integers(1, 3),
-        "threads": st.integers(1, 3),
-    }
+    {"--cache_ratio": st.sampled_from([0, 0.001, 0.05, 0.5, 1]),
+     "--cache_policy": st.sampled_from(CACHE_POLICIES),
+     "--lookahead": st.integers(1, 50),
+     "--flush": st.sampled_from(["p2f", "sync", "none"]),
+     "--flush_threads": st.integers(1, 4),
+     "--sampler_threads": st.integers(1, 3),
+     "threads": st.integers(1, 3)}
 )
 
 

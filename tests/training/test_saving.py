@@ -39,13 +39,11 @@ def readers(run, small, tmp_path):
     one = ["--format", "h_*_*", "--data_files", str(tmp_path / "one"), "--topK", "2", "--output", str(tmp_path / "out")]
     graph = [*FLAGS[:8], "--data_path", str(small)]
     start = [*FLAGS, "--data_path", str(small), "--save_path", str(tmp_path / "warm"), "--max_step", "1"]
-    return {
-        "eval": ["eval", "--model_path", str(run), *graph, "--model_name", "TransE_l2", "--hidden_dim", "20"],
-        "predict": ["predict", "--model_path", str(run), *one],
-        "export": ["export", str(run), str(tmp_path / "run.safetensors")],
-        "init_from": ["train", *start, "--init_from", str(run)],
-        "resume": ["train", "--resume", str(run), "--max_step", "20"],
-    }
+    return {"eval": ["eval", "--model_path", str(run), *graph, "--model_name", "TransE_l2", "--hidden_dim", "20"],
+            "predict": ["predict", "--model_path", str(run), *one],
+            "export": ["export", str(run), str(tmp_path / "run.safetensors")],
+            "init_from": ["train", *start, "--init_from", str(run)],
+            "resume": ["train", "--resume", str(run), "--max_step", "20"]}
 
 
 def errors(run, small, tmp_path, capsys):

@@ -61,8 +61,7 @@ def test_two_processes_train_one_table_and_test_together(train, trained, tmp_pat
 
 @pytest.mark.parametrize("flags", [
     ["--model_name", "RotatE", "-de", "--neg_deg_sample", "--async_update"],
-    ["--model_name", "TransR", "--valid", "--eval_interval", 60],
-], ids=["rotate", "transr"])
+    ["--model_name", "TransR", "--valid", "--eval_interval", 60]], ids=["rotate", "transr"])
 def test_other_modes_train(train, tmp_path, flags):
     folder, output = train(tmp_path, *flags, "--log_interval", 20)
     losses = [float(loss) for loss in re.findall(r"average loss: (\d+\.\d+)", output)]

@@ -14,15 +14,9 @@
 #include <climits>
 #include <cstdint>
 
-namespace frugal {
+#include "base/parallel/spin.h"
 
-inline void spin_pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+namespace frugal {
 
 class Event {
  public:

@@ -5,7 +5,7 @@
 
 namespace frugal {
 
-inline void relax() {
+inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -18,7 +18,7 @@ void wait_while_equal(const std::atomic<T>& value, T old) {
   constexpr int kSpins = 2000;  // kernels follow each other within microseconds in a training step
   for (int spin = 0; spin < kSpins; ++spin) {
     if (value.load(std::memory_order_acquire) != old) return;
-    relax();
+    spin_pause();
   }
   value.wait(old, std::memory_order_acquire);
 }

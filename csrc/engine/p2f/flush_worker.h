@@ -15,20 +15,22 @@
 #include <vector>
 
 #include "base/parallel/thread_safety.h"
-#include "engine/flusher.h"
+#include "engine/p2f/flush_counters.h"
+#include "engine/p2f/inbox.h"
 #include "engine/p2f/level_queue.h"
 #include "engine/record_writer.h"
 #include "engine/row_map.h"
 
 namespace frugal {
 
-class FlushWorker final : public Flusher {
+class FlushWorker {
  public:
   FlushWorker(const EngineConfig& config, std::shared_ptr<Segment> segment, int index);
 
-  Inbox& inbox() override { return inbox_; }
-  void run(const std::atomic<bool>& stopping) override;
-  const FlushCounters& counters() const override { return counters_; }
+  Inbox& inbox() { return inbox_; }
+  // The worker's thread: until `stopping`, or until the engine fails.
+  void run(const std::atomic<bool>& stopping);
+  const FlushCounters& counters() const { return counters_; }
 
  private:
   static constexpr std::int32_t kNone = -1;

@@ -10,23 +10,9 @@ import torch
 from .matrices import matrices_of
 from .model import DeviceModel
 from .products import complex_product
-from .similarity import CLAMP
 
 
-class Bilinear(DeviceModel):
-    """The query is a product of the fixed entity and the relation, and the score one of it and the corrupted entity."""
-
-    similarity = "dot"
-
-    def forward(self, x):
-        query = self.query(x)
-        return query, (query * x.corrupted).sum(-1), query
-
-    def backward(self, x, forward_query, slope, query):
-        return (*self.of_query(x, query + slope * x.corrupted), slope * forward_query)
-
-
-class DistMult(Bilinear):
+class DistMult(DeviceModel):
     """score = sum h r t"""
 
     def query(self, x):
@@ -36,7 +22,7 @@ class DistMult(Bilinear):
         return gradient * x.relation, gradient * x.fixed
 
 
-class ComplEx(Bilinear):
+class ComplEx(DeviceModel):
     """score = Re sum f r' conj(c): f the fixed, c the corrupted entity, r' = r, or conj(r) for corrupted heads."""
 
     def query(self, x):
@@ -48,10 +34,8 @@ class ComplEx(Bilinear):
         return fixed, complex_product(*factors, True, self.stream)
 
 
-class SimplE(Bilinear):
+class SimplE(DeviceModel):
     """score = 1/2 sum (h_1 r t_2 + t_1 r' h_2), clamped; a row is two halves. The query is 1/2 (p f_2, q f_1)."""
-
-    similarity = "clamped_dot"
 
     def _halves(self, x):
         """p and q: r and r' where heads are corrupted, else the other way round."""
@@ -71,17 +55,8 @@ class SimplE(Bilinear):
         relation = torch.cat([of_p, of_q] if x.corrupt_head else [of_q, of_p], -1)
         return torch.cat([v * q, u * p], -1), relation
 
-    def forward(self, x):
-        query = self.query(x)
-        raw = (query * x.corrupted).sum(-1)
-        return query, raw.clamp(-CLAMP, CLAMP), (query, raw)
 
-    def backward(self, x, saved, slope, query):
-        forward_query, raw = saved
-        return super().backward(x, forward_query, slope.masked_fill(raw[:, None].abs() > CLAMP, 0.0), query)
-
-
-class Rescal(Bilinear):
+class Rescal(DeviceModel):
     """score = h^T M t. The query of corrupted heads is M t, that of corrupted tails M^T h; by the rule "dglke" the
     query of corrupted tails is M h, and the positive's score is that of no candidate."""
 
@@ -103,14 +78,17 @@ class Rescal(Bilinear):
         return matrices.times(total)[:, 0], matrices.gradient(fixed, total)
 
     def forward(self, x):
+        """Queries (B, entity_dim), scores of the positives (B,), and what `backward` needs again."""
         if not self._has_other_formula(x):
-            return super().forward(x)
+            query = self.query(x)
+            return query, (query * x.corrupted).sum(-1), query
         query, through = self._matrices(x).times(torch.stack([x.head, x.tail], 1)).unbind(1)
         return query, (x.head * through).sum(-1), through
 
     def backward(self, x, saved, slope, query):
+        """Gradients (fixed, relation, corrupted), given d loss / d score (B, 1) and / d query (B, entity_dim)."""
         if not self._has_other_formula(x):
-            return super().backward(x, saved, slope, query)
+            return (*self.of_query(x, query + slope * x.corrupted), slope * saved)
         matrices, scaled = self._matrices(x), slope * x.head
         left, right = torch.stack([scaled, query], 1), torch.stack([x.tail, x.head], 1)
         of_tail, through_query = matrices.back(left).unbind(1)

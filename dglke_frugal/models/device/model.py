@@ -1,4 +1,4 @@
-"""One model on a device: what a query is, what a positive scores, and their gradients."""
+"""One model on a device: what a query is, and its gradients."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 
 from ..registry import built_in_model
-from .similarity import SIMILARITIES
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,12 @@ class Positives(NamedTuple):
 
 
 class DeviceModel:
-    """csrc/models/model.h on a device. `similarity` names what negatives go through, of similarity.SIMILARITIES."""
-
-    similarity: str
+    """csrc/models/model.h on a device: of all models what scores against all entities need, of models with matrices
+    (matrices.py) also the scores of positives."""
 
     def __init__(self, shape: ModelShape, stream: int):
         """stream: what kernels of ours take as their stream."""
         self.shape, self.stream = shape, stream
-        self.compare = SIMILARITIES[self.similarity](shape.gamma, stream)
 
     def query(self, x: Positives) -> torch.Tensor:
         """(B, entity_dim): what candidates in the corrupted entity's place are compared with."""
@@ -61,14 +58,6 @@ class DeviceModel:
 
     def of_query(self, x: Positives, gradient: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         """Gradients (fixed, relation), given d loss / d query."""
-        raise NotImplementedError
-
-    def forward(self, x: Positives) -> Tuple[torch.Tensor, torch.Tensor, Any]:
-        """Queries (B, entity_dim), scores of the positives (B,), and what `backward` needs again."""
-        raise NotImplementedError
-
-    def backward(self, x: Positives, saved: Any, slope: torch.Tensor, query: torch.Tensor):
-        """Gradients (fixed, relation, corrupted), given d loss / d score (B, 1) and / d query (B, entity_dim)."""
         raise NotImplementedError
 
 

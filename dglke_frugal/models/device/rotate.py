@@ -11,8 +11,6 @@ from .model import DeviceModel
 class RotatE(DeviceModel):
     """score = gamma - sum |h o e^(i phase) - t|; real parts come first in a row; phase = r pi / embedding_range."""
 
-    similarity = "modulus"
-
     def _rotation(self, x):
         phase = x.relation / (self.shape.embedding_range / math.pi)
         sine = torch.sin(phase)
@@ -27,26 +25,8 @@ class RotatE(DeviceModel):
         return self._rotated(x, *self._rotation(x))
 
     def of_query(self, x, gradient):
-        rotation = self._rotation(x)
-        return self._back(x, rotation, self._rotated(x, *rotation), gradient)
-
-    def _back(self, x, rotation, rotated, gradient):
-        (cosine, sine), (gx, gy) = rotation, gradient.chunk(2, -1)
+        (cosine, sine), (gx, gy) = self._rotation(x), gradient.chunk(2, -1)
         fixed = torch.cat([gx * cosine + gy * sine, gy * cosine - gx * sine], -1)
-        real, imaginary = rotated.chunk(2, -1)
+        real, imaginary = self._rotated(x, cosine, sine).chunk(2, -1)
         turn = (gy * real - gx * imaginary) / (self.shape.embedding_range / math.pi)
         return fixed, -turn if x.corrupt_head else turn
-
-    def forward(self, x):
-        rotation = self._rotation(x)
-        query = self._rotated(x, *rotation)
-        difference = query - x.corrupted
-        dx, dy = difference.chunk(2, -1)
-        modulus = (dx * dx + dy * dy).sqrt_()
-        return query, self.shape.gamma - modulus.sum(-1), (rotation, query, difference, modulus)
-
-    def backward(self, x, saved, slope, query):
-        rotation, rotated, difference, modulus = saved
-        factor = (-slope / modulus).masked_fill_(modulus == 0, 0.0)
-        positive = difference * factor.repeat(1, 2)
-        return (*self._back(x, rotation, rotated, query + positive), -positive)

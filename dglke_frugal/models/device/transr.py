@@ -13,8 +13,6 @@ from .model import DeviceModel, Positives
 class TransR(DeviceModel):
     """Negatives are projected for each positive, so it has a pass of its own: see device_gradients.ProjectedPass."""
 
-    similarity = "l1"
-
     def matrices(self, x: Positives):
         """Of each edge (entity_dim, relation_dim)."""
         return matrices_of(x.projection, self.shape.entity_dim)
@@ -23,6 +21,7 @@ class TransR(DeviceModel):
         return not x.corrupt_head and self.shape.score_rule == "textbook"
 
     def forward(self, x):
+        """See bilinear.Rescal.forward."""
         ends = self.matrices(x).back(torch.stack([x.fixed, x.fixed - x.corrupted], 1))
         # from the fixed end to the corrupted one: h M + r - t M, where heads are corrupted with the other sign
         translation = ends[:, 1] - x.relation if x.corrupt_head else ends[:, 1] + x.relation

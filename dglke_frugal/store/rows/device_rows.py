@@ -15,7 +15,6 @@ from ... import _native
 from ..._native import RowTable, prepare_gather, prepare_update
 from ..device.device import Device, Event, no_op
 from ..device.stalls import Stalls
-from .gathering import Gathering
 from .half_embeddings import Rounding
 
 STEPS_ON_DEVICE = _native.STEPS_ON_DEVICE  # one is prefetched, one computes, one is written back
@@ -94,7 +93,6 @@ class DeviceRows:
         row_table: where rows lie, as the row kernels take it.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
-        gathering: by what ranks send each other what gradients of `resident` are made of; None where they do not.
         publishes_before_sync: whether `publish_before_sync` does anything.
         replicated: whether every rank has all rows, so that `update` and `receive` wait for nothing of other tables.
     """
@@ -104,7 +102,6 @@ class DeviceRows:
     publishes_before_sync = False
     replicated = False
     resident: Optional[torch.Tensor] = None
-    gathering: Optional[Gathering] = None
 
     def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0,
                  rounding: Optional[Rounding] = None):

@@ -23,12 +23,12 @@ class FlushConfig:
     of every row, and all run the same steps by one plan (mode must be "direct"). mode: how new values reach host rows:
     "direct" (the step on a device stores them there itself, and no gate waits; several ranks with other steps then
     synchronise in each step, see in_step_sync.py), "p2f" or "sync" (flush threads copy them there from staging, by
-    next use, or all before the next step), "none" (one thread, in order, without caches). lookahead: steps that may be
-    registered beyond the one that runs. slots: rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a
-    size that suits one rank alone; several ranks send gradients and need room for all that a step can send.
-    keeps_reused: on a device, a value on its way to its host row stays there if one of the next steps uses the row
-    again, which costs the planner a look at each row of a step. owner_transfer: ranks with same_steps move whole rows
-    for each other (row_transfer.py), and their tables are parts of one.
+    next use, or all before the next step). lookahead: steps that may be registered beyond the one that runs. slots:
+    rows that the cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks
+    send gradients and need room for all that a step can send. keeps_reused: on a device, a value on its way to its host
+    row stays there if one of the next steps uses the row again, which costs the planner a look at each row of a step.
+    owner_transfer: ranks with same_steps move whole rows for each other (row_transfer.py), and their tables are parts
+    of one.
     """
 
     max_rows_per_step: int

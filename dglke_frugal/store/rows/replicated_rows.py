@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 from ... import _native
 from ..device.device import Device
 from ..device.plan_kernels import with_squares
-from .gathering import Gathering
 from .resident_rows import ResidentRows
 
 
 class ReplicatedRows(ResidentRows):
     """As ResidentRows, but a replica is updated by the gradients of all ranks, which synchronise inside the step.
 
-    Ranks send each other the sums of their gradients of each row. Rows that are much longer than the
-    factors of their gradients, as matrices are, have a Gathering: ranks send each other the factors, and each makes the
-    same update from all of them, where its rows lie (training/step/replicated_matrices.py).
-    The host table is the same for all ranks: they begin with what it holds, and rank 0 copies its replica to the host.
+    Ranks send each other the sums of their gradients of each row. The host table is the same for all ranks: they begin
+    with what it holds, and rank 0 copies its replica to the host.
     """
 
-    def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], device: Device):
+    replicated = True
+
+    def __init__(self, table: _native.HostTable, replica: _native.Replica, device: Device):
         """replica: of this rank with the others."""
         super().__init__(table, device)
-        if isinstance(replica, Gathering):
-            self.gathering, self._collective = replica, replica.exchange
-        else:
-            self.replicated, self._collective = True, replica
-            self.resident = None  # the others' gradients come as sums of rows
+        self._collective = replica
+        self.resident = None  # the others' gradients come as sums of rows
 
     def update(self, plan, records, entries, used=None):
         """Sends this rank's sums; `receive` applies them."""

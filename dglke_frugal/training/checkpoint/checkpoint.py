@@ -75,15 +75,13 @@ class Checkpoint:
         if set(arrays) != set(self.arrays):
             raise InputError(
                 f"{self.path} holds {', '.join(sorted(self.arrays))}, but {', '.join(sorted(arrays))} are needed; "
-                "resume with the same model"
-            )
+                "resume with the same model")
         for name, array in arrays.items():
             stored = self.arrays[name]
             if (array.shape, array.dtype) != (stored.shape, np.dtype(stored.dtype)):
                 raise InputError(
                     f"{name} in {self.path} is {stored.dtype} {stored.shape}, but {array.dtype} {array.shape} is "
-                    "needed; resume with the same data and model"
-                )
+                    "needed; resume with the same data and model")
         for name in arrays:
             self._check_size(name)
         for name, array in arrays.items():
@@ -123,8 +121,7 @@ class Checkpoint:
             raise InputError(f"cannot read {path}: {error}; {self._remedy}") from error
         if checksum != stored.crc32:
             raise InputError(
-                f"{path} is damaged: its checksum is {checksum:08x} instead of {stored.crc32:08x}; {self._remedy}"
-            )
+                f"{path} is damaged: its checksum is {checksum:08x} instead of {stored.crc32:08x}; {self._remedy}")
 
     @property
     def _remedy(self) -> str:
@@ -217,16 +214,14 @@ class CheckpointFolder:
             if manifest["format"] != FORMAT:
                 raise InputError(
                     f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that "
-                    "wrote it"
-                )
+                    "wrote it")
             arrays = {_file_stem(name): StoredArray(tuple(a["shape"]), np.dtype(a["dtype"]).str, a["bytes"], a["crc32"])
                       for name, a in manifest["arrays"].items()}
             return Checkpoint(path, manifest["step"], manifest["config"], manifest["state"], arrays)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{path / MANIFEST} cannot be read ({error}); remove {path} to use the checkpoint before it, if "
-                "there is one"
-            ) from error
+                "there is one") from error
 
     def _write(self, step: int, arrays: Mapping[str, np.ndarray], config, state):
         needed = sum(array.nbytes for array in arrays.values())
@@ -234,8 +229,7 @@ class CheckpointFolder:
         if needed > free:
             raise InputError(
                 f"a checkpoint needs {needed:,} bytes, but {self.path} has {free:,} left; free some space, or "
-                "choose another folder"
-            )
+                "choose another folder")
         unfinished = self.path / f".unfinished-{step}"
         unfinished.mkdir()
         stored = {
@@ -276,8 +270,7 @@ class CheckpointFolder:
                 self._remove_leftovers()
             raise shortage(error) or InputError(
                 f"cannot write checkpoints to {self.path}: {error.strerror or error}; free some space, or choose "
-                "a folder that is writable"
-            ) from error
+                "a folder that is writable") from error
 
 
 def _lock(folder: Path) -> int:
@@ -299,8 +292,7 @@ def _file_stem(name: str) -> str:
 def _write_array(path: Path, array: np.ndarray) -> StoredArray:
     if array.ndim == 0 or array.dtype.kind not in "biufc":
         raise ValueError(
-            f"{path.stem} is {array.dtype} {array.shape}; only numbers, with at least one dimension, are stored"
-        )
+            f"{path.stem} is {array.dtype} {array.shape}; only numbers, with at least one dimension, are stored")
     header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     if hasattr(array, "write_npy"):
         written = io.BytesIO()

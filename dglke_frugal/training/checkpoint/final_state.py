@@ -21,9 +21,8 @@ from .run_folder import CHECKPOINTS
 STATES = "optimizer"  # folder within that of the run
 
 
-def save_final_state(
-    folder: Path, step: int, tables: Tables, own: Mapping, identity: Mapping, state: Mapping[str, Any]
-) -> None:
+def save_final_state(folder: Path, step: int, tables: Tables, own: Mapping, identity: Mapping,
+                     state: Mapping[str, Any]) -> None:
     """Write the optimizer states of tables that are saved in `folder`, and arrays of the model's own. InputError."""
     with CheckpointFolder(folder / STATES) as states:
         states.save(step, {**_states(tables), **own}, identity, state)

@@ -53,7 +53,7 @@ class FullSoftmax:
         step = config.step
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, device.stream)
-        distances = DISTANCES.get(self._model.similarity)
+        distances = DISTANCES.get(find_model(step.model).similarity)
         if distances:
             self._matmul, self._products = "fp32", distances[not on_cpu]
         else:

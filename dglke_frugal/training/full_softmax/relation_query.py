@@ -6,15 +6,14 @@ from typing import Any, Tuple
 
 import torch
 
-from ...models.device.bilinear import Bilinear
-from ...models.device.model import Positives
+from ...models.device.model import DeviceModel, Positives
 
 
 class SwappedQuery:
     """Of models whose scores stay when head and relation change places (DistMult, ComplEx, SimplE): the query of a
     head, with the head in the relation's place."""
 
-    def __init__(self, model: Bilinear):
+    def __init__(self, model: DeviceModel):
         self._model = model
 
     def forward(self, head: torch.Tensor, tail: torch.Tensor) -> Tuple[torch.Tensor, Any]:

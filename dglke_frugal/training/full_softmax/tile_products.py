@@ -13,13 +13,13 @@ import torch
 
 from ... import _native
 from ...models.device.products import set_matmul
-from ...models.device.similarity import L1, L2, Modulus
 from ...store.device.device import Device
 from .binary_slopes import binary_slopes
 from .table_update import TableShape
 from .tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS
 
 WIDTH = 16  # floats that a product on the CPU writes at a time
+LEAST_SQUARE = 1e-30  # of a distance, whose gradient is 0 from here on
 
 
 def padded(columns: int) -> int:
@@ -110,20 +110,20 @@ def _vectors(rows: int) -> List[slice]:
 
 
 class _Euclidean:
-    """Scores are -|q - e|, from |q|^2 - 2 q.e + |e|^2, as similarity.L2 has them without gamma."""
+    """Scores are -|q - e|, from |q|^2 - 2 q.e + |e|^2."""
 
     def scores(self, out):
         """See HostProducts."""
         super().scores(out)
         own, others = ((x * x).sum(1) for x in (self._query, self._tile))
-        out.mul_(-2.0).add_(own[:, None]).add_(others[None]).clamp_(min=L2.LEAST).sqrt_()
+        out.mul_(-2.0).add_(own[:, None]).add_(others[None]).clamp_(min=LEAST_SQUARE).sqrt_()
         self._distance = out.clone()
         out.neg_()
 
     def slopes(self, scores, first, bound, targets, log_sum):
         """See HostProducts; divided by the distance, so that gradients are slopes times differences of rows."""
         slopes = super().slopes(scores, first, bound, targets, log_sum)
-        return slopes.div_(self._distance).masked_fill_(self._distance <= L2.LEAST**0.5, 0.0)
+        return slopes.div_(self._distance).masked_fill_(self._distance <= LEAST_SQUARE**0.5, 0.0)
 
     def add_to_query(self, slopes, out):
         """See HostProducts."""
@@ -181,13 +181,13 @@ class DeviceL2(_Euclidean, DeviceProducts):
 class HostL1(_PairByPair):
     """Sums of absolute differences on the CPU."""
 
-    kind = L1.kind
+    kind = _native.PairKind.ABSOLUTE
 
 
 class HostModulus(_PairByPair):
     """Sums of complex moduli of differences on the CPU."""
 
-    kind = Modulus.kind
+    kind = _native.PairKind.MODULUS
 
 
 class DeviceL1(HostL1):

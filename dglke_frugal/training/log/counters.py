@@ -45,21 +45,15 @@ class StoreCounters:
 
         stall = sum(over("ranks", f"{name}_nanoseconds") for name in ("gate_stall", "staging_stall", "plan_wait"))
         misses = over("ranks", "host_reads")
-        return cls(
-            over("ranks", "cache_reads"),
-            misses,
-            over("ranks", "write_backs_sent"),
-            (misses - over("ranks", "buffer_reads")) * (dim + 1) * FLOAT_BYTES,
-            over("flush_workers", "flushed_bytes"),
-            over("flush_workers", "flushed_rows"),
-            stalls.steps if stalls else over("ranks", "steps_with_stall"),
-            stalls.seconds if stalls else stall * NANO,
-        )
+        return cls(over("ranks", "cache_reads"), misses, over("ranks", "write_backs_sent"),
+                   (misses - over("ranks", "buffer_reads")) * (dim + 1) * FLOAT_BYTES,
+                   over("flush_workers", "flushed_bytes"), over("flush_workers", "flushed_rows"),
+                   stalls.steps if stalls else over("ranks", "steps_with_stall"),
+                   stalls.seconds if stalls else stall * NANO)
 
     def __sub__(self, earlier: "StoreCounters") -> "StoreCounters":
         return StoreCounters(
-            *(now - before for now, before in zip(dataclasses.astuple(self), dataclasses.astuple(earlier)))
-        )
+            *(now - before for now, before in zip(dataclasses.astuple(self), dataclasses.astuple(earlier))))
 
     @property
     def hit_share(self) -> float:

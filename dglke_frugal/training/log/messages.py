@@ -40,12 +40,10 @@ def reading_lines() -> Iterator[List[KnowledgeGraph]]:
 def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:
     """The facts of a graph that matter: sizes; duplicates, training triples that an earlier one repeats (None: not
     counted); held_out, by split, what `held_out_facts` says of it."""
-    return {
-        "entities": graph.n_entities, "relations": graph.n_relations,
-        "triples": {split: len(triples) for split, triples in graph.splits.items()},
-        "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None,
-        "held_out": held_out_facts(graph, [split for split in graph.splits if split != "train"]),
-    }
+    return {"entities": graph.n_entities, "relations": graph.n_relations,
+            "triples": {split: len(triples) for split, triples in graph.splits.items()},
+            "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None,
+            "held_out": held_out_facts(graph, [split for split in graph.splits if split != "train"])}
 
 
 def held_out_facts(graph: KnowledgeGraph, splits: Sequence[str]) -> Dict[str, Dict[str, Optional[int]]]:
@@ -99,19 +97,16 @@ def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
     return steps * step_triples / len(graph.train)
 
 
-def start_lines(
-    config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_triples: int, folder: Path, warm: bool
-) -> List[str]:
+def start_lines(config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_triples: int, folder: Path,
+                warm: bool) -> List[str]:
     """The run's plan, and facts of the data that its user may not know. step_triples: as for `epochs`."""
     run, ranks = config.run, config.device.ranks
     train = facts["triples"]["train"]
     each = f"{step_triples:,} triples" + (f" in {ranks} processes" if ranks > 1 else "")
-    lines = [
-        f"{graph.name}: {facts['entities']:,} entities, {facts['relations']:,} relations, "
-        f"{sum(facts['triples'].values()):,} triples",
-        f"{config.model.model_name}, {run.max_step:,} steps of {each} "
-        f"({epochs(graph, step_triples, run.max_step):.1f} epochs), seed {run.seed}, in {folder}",
-    ]
+    lines = [f"{graph.name}: {facts['entities']:,} entities, {facts['relations']:,} relations, "
+             f"{sum(facts['triples'].values()):,} triples",
+             f"{config.model.model_name}, {run.max_step:,} steps of {each} "
+             f"({epochs(graph, step_triples, run.max_step):.1f} epochs), seed {run.seed}, in {folder}"]
     if facts["duplicates"]:
         lines.append(f"{facts['duplicates']:,} of {train:,} training triples stand there twice; each occurrence is "
                      "trained on (dglke_frugal split keeps one)")
@@ -183,8 +178,7 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
         if steps and steps == run.max_step:  # not stopped early, where more steps are of no use
             next_commands.append(f"dglke_train --resume {where} --max_step {2 * steps}")
         next_commands += [
-            f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"',
-        ]
+            f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"']
     message = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
     return [message, *(f"    {line}" for line in next_commands)]
 

@@ -111,12 +111,9 @@ class Report:
     def _log(self, done):
         losses, now = self._loop.step.take_losses(), self._now()  # in this order: a device is waited for
         steps = now.steps - self._logged.steps
-        self.losses = {
-            **({} if self._joint else {"pos_loss": losses.positive, "neg_loss": losses.negative}),
-            "loss": losses.total - losses.regularization,
-            "regularization": losses.regularization,
-            **({"relation_loss": losses.relation} if losses.relation else {}),
-        }
+        self.losses = {**({} if self._joint else {"pos_loss": losses.positive, "neg_loss": losses.negative}),
+                       "loss": losses.total - losses.regularization, "regularization": losses.regularization,
+                       **({"relation_loss": losses.relation} if losses.relation else {})}
         for name, mean in self.losses.items():
             self._write(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {short(mean)}")
         self._write(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
@@ -160,8 +157,6 @@ class Report:
 
 
 def _store_line(store: StoreCounters, stall_share: float) -> str:
-    return (
-        f"cache hits: {store.hits} of {store.hits + store.misses} rows ({store.hit_share:.1%}), read: "
-        f"{store.bytes_read / 2**20:.1f} MiB, flushed: {store.bytes_flushed / 2**20:.1f} MiB, evicted: "
-        f"{store.evictions} rows, stall: {stall_share:.2%} of the time, in {store.stalled_steps} steps"
-    )
+    return (f"cache hits: {store.hits} of {store.hits + store.misses} rows ({store.hit_share:.1%}), read: "
+            f"{store.bytes_read / 2**20:.1f} MiB, flushed: {store.bytes_flushed / 2**20:.1f} MiB, evicted: "
+            f"{store.evictions} rows, stall: {stall_share:.2%} of the time, in {store.stalled_steps} steps")

@@ -111,9 +111,8 @@ class WandbTracker:
     def start(self, config, step):
         id_file = self._folder / "wandb_id"
         run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
-        self._run = self._wandb.init(
-            project="dglke_frugal", dir=str(self._folder), config=dict(config), id=run_id, resume="allow"
-        )
+        self._run = self._wandb.init(project="dglke_frugal", dir=str(self._folder), config=dict(config), id=run_id,
+                                     resume="allow")
         id_file.write_text(self._run.id, encoding="utf-8")
 
     def log(self, metrics, step):
@@ -269,12 +268,9 @@ class Trackers:
 
 MakeTracker = Callable[[Path], Tracker]  # from the run's folder
 
-OPTIONAL: Dict[str, MakeTracker] = {
-    "tensorboard": lambda folder: TensorBoardTracker(folder / "tensorboard"),
-    "wandb": WandbTracker,
-    "mlflow": MlflowTracker,
-    "csv": lambda folder: CsvTracker(folder / "metrics.csv"),
-}
+OPTIONAL: Dict[str, MakeTracker] = {"tensorboard": lambda folder: TensorBoardTracker(folder / "tensorboard"),
+                                    "wandb": WandbTracker, "mlflow": MlflowTracker,
+                                    "csv": lambda folder: CsvTracker(folder / "metrics.csv")}
 
 
 def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Sequence[MakeTracker] = ()) -> Trackers:
@@ -295,6 +291,4 @@ def _cannot_write(path: Path, error: OSError) -> InputError:
 
 
 def _missing(package: str) -> InputError:
-    return InputError(
-        f"the {package} tracker needs a package that is not installed: {install_command(package)}"
-    )
+    return InputError(f"the {package} tracker needs a package that is not installed: {install_command(package)}")

@@ -46,20 +46,11 @@ class RankReport:
             read += (table["host_reads"] - table["buffer_reads"]) * record
             sent += (table["values_sent"] + table["write_backs_sent"]) * record
             sent += table["gradient_vectors_sent"] * stores[name].dim * FLOAT_BYTES
-        return cls(
-            rank,
-            steps,
-            seconds,
-            over("gate_stall_nanoseconds", "plan_wait_nanoseconds", "staging_stall_nanoseconds") * NANO,
-            over("peer_wait_nanoseconds", "plan_wait_nanoseconds") * NANO,
-            over("cache_reads"),
-            over("host_reads"),
-            over("values_sent"),
-            over("write_backs_sent"),
-            over("gradients_sent"),
-            read,
-            sent,
-        )
+        return cls(rank, steps, seconds,
+                   over("gate_stall_nanoseconds", "plan_wait_nanoseconds", "staging_stall_nanoseconds") * NANO,
+                   over("peer_wait_nanoseconds", "plan_wait_nanoseconds") * NANO, over("cache_reads"),
+                   over("host_reads"), over("values_sent"), over("write_backs_sent"), over("gradients_sent"), read,
+                   sent)
 
     def to_dict(self) -> Dict[str, float]:
         """All numbers and the shares made of them, by name."""
@@ -76,5 +67,4 @@ class RankReport:
             f"{share['stall_share']:.2%} of the time, of which {share['peer_share']:.2%} waiting for the slowest rank; "
             f"cache hits: {share['hit_share']:.1%} of {self.hits + self.misses} rows; read from host: "
             f"{self.bytes_read / 2**20:.1f} MiB, sent: {self.bytes_sent / 2**20:.1f} MiB in {self.values} values, "
-            f"{self.write_backs} write-backs and gradients of {self.gradients} rows"
-        )
+            f"{self.write_backs} write-backs and gradients of {self.gradients} rows")

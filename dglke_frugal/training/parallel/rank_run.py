@@ -171,16 +171,10 @@ class Rank0Run(RankRun):
     def _hello(self) -> Dict[str, Any]:
         """What the others have to know."""
         self._parts = [SharedArray(part) for part in self._partition.parts or ()]
-        return {
-            "ranks": self._group.ranks,
-            "pid": os.getpid(),
-            "flags": self.config.to_flags(),
-            "folder": str(self.folder),
-            "steps_done": self.steps_done,
-            "stopped_early": self.summary["stopped_early"],
-            "tables": self.tables.addresses(),
-            "parts": [part.address for part in self._parts],
-        }
+        return {"ranks": self._group.ranks, "pid": os.getpid(), "flags": self.config.to_flags(),
+                "folder": str(self.folder), "steps_done": self.steps_done,
+                "stopped_early": self.summary["stopped_early"], "tables": self.tables.addresses(),
+                "parts": [part.address for part in self._parts]}
 
     def finish(self) -> None:
         self._end_training()

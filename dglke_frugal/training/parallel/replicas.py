@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Callable, Dict, Optional
 
 from ... import _native
-from ...models import find_model
 from ...options import TrainConfig
 from ...store import EmbeddingStore
-from ...store.rows.gathering import Gathering
-from ..plan.step_bytes import factor_floats
 from ..processes.step_exchange import ExchangeFloats, StepExchange
 from ..tables.tables import ENTRIES
 
@@ -27,14 +24,10 @@ class ReplicatedTable:
                  address: Optional[Dict[str, str]] = None,
                  start: Optional[Callable[[_native.HostTable], None]] = None):
         """start: of rank 0, sets the start values."""
-        model, positives = find_model(config.model.model_name), config.batch.positives
         rows, entries = min(relations, config.batch.most_edges), ENTRIES[name]
-        factors = device is not None and model.matrices == name
-        size = (ExchangeFloats(factor_floats(model, config.model.dims, positives)) if factors else
-                ExchangeFloats.of_sums(rows, dim, entries))
-        self.exchange = StepExchange(size, rank, config.device.ranks, device, address and address["segment"])
-        native = self.exchange.native
-        replica = Gathering(native, positives) if factors else _native.Replica(native, rows, dim, entries)
+        self.exchange = StepExchange(ExchangeFloats.of_sums(rows, dim, entries), rank, config.device.ranks, device,
+                                     address and address["segment"])
+        replica = _native.Replica(self.exchange.native, rows, dim, entries)
         table = address and _native.HostTable(address["table"], relations, dim)
         self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,
                                     replica=replica, start=start)

@@ -17,7 +17,7 @@ from ..checkpoint.run_folder import CHECKPOINTS
 from ..processes.step_exchange import ExchangeFloats
 from ..tables.tables import ENTRIES, entity_flushing, rank_flushing
 from .column_config import uses_owner_transfer, shard_config
-from .step_bytes import (device_step_bytes, entity_row_bytes, factor_floats, full_softmax_bytes, host_step_bytes,
+from .step_bytes import (device_step_bytes, entity_row_bytes, full_softmax_bytes, host_step_bytes,
                          kernel_step_bytes)
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
@@ -104,16 +104,13 @@ class MemoryPlan:
 def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
     """Memory of several ranks for the tables that each has as a whole, without the tables themselves: bytes of the
     memory of their collectives (training/parallel/replicas.py), and on the CPU of a rank's gradients."""
-    ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
-    matrices = model.matrices if config.device.gpu[0] >= 0 else None
+    ranks, edges = config.device.ranks, config.batch.most_edges
     collective = gradients = 0
     for name, entries in ENTRIES.items():
         dim = getattr(dims, name)
         if not dim:
             continue
-        floats = (ExchangeFloats(factor_floats(model, dims, config.batch.positives)) if name == matrices else
-                  ExchangeFloats.of_sums(min(graph.relations, edges), dim, entries))
-        collective += floats.segment_bytes(ranks)
+        collective += ExchangeFloats.of_sums(min(graph.relations, edges), dim, entries).segment_bytes(ranks)
         gradients += entries * edges * row_bytes(dim)
     return collective, gradients
 

@@ -76,9 +76,11 @@ def device_step_bytes(config: TrainConfig, model: Model, dims: RowDims, distinct
     relations = min(relations, positives)
     if model.name in KERNEL_MODELS:
         return kernel_step_bytes(config, dims, distinct, relations, row, held)
-    ranks = config.device.ranks
-    gathered = ranks * FLOAT * factor_floats(model, dims, positives) if ranks > 1 else 0
-    return gathered + _matrix_step_bytes(config, dims, distinct, relations, row)
+    copied = 0
+    if config.device.ranks > 1:  # of each edge its matrix and its gradients, of each matrix the records and the sums
+        entries, floats = (2, dims.projection) if dims.projection else (1, dims.relation)
+        copied = FLOAT * floats * ((2 + 2 * entries) * positives + (1 + entries) * relations)
+    return copied + _matrix_step_bytes(config, dims, distinct, relations, row)
 
 
 def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int,
@@ -125,18 +127,6 @@ def _matrix_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relati
         floats += batch.positives * dims.projection + chunks * _native.MatrixRows.stripes * columns * dims.entity
     transfer = _transfer_bytes(config, _step_block(config, dims, entities, relations), entities, entity_row, records)
     return transfer + workspace + FLOAT * floats
-
-
-def factor_floats(model: Model, dims: RowDims, positives: int) -> int:
-    """What a rank sends the others of the gradients of a step's matrices, at most
-    (training/step/replicated_matrices.py): of each positive the number of its matrix; for RESCAL two pairs of vectors
-    at most, one by the textbook's rule; for TransR two pairs and, for the negatives, a matrix."""
-    lengths = [1]
-    if model.projects:
-        lengths += 2 * [dims.entity, dims.relation] + [dims.projection]
-    else:
-        lengths += [2 * dims.entity, 2 * dims.entity]
-    return sum(-(-positives * length // LEAST) * LEAST for length in lengths)
 
 
 def _step_block(config: TrainConfig, dims: RowDims, entities: int, relations: int) -> _native.StepBlock:

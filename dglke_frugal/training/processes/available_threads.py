@@ -56,8 +56,7 @@ def torchrun_number(name: str, default: Optional[int] = None) -> int:
     except (TypeError, ValueError) as error:
         found = "is not set" if given is None else f"is '{shown(given)}', which is no number"
         raise InputError(
-            f"the environment variable {name} {found}; start the ranks with torchrun, or unset WORLD_SIZE"
-        ) from error
+            f"the environment variable {name} {found}; start the ranks with torchrun, or unset WORLD_SIZE") from error
 
 
 def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:

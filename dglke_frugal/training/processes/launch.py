@@ -72,8 +72,7 @@ class TorchrunProcesses:
             except OSError as error:
                 raise InputError(
                     f"another run has the same --rdzv_id and port ({error.strerror}); give this one another "
-                    "--master_port"
-                ) from error
+                    "--master_port") from error
             self._socket.listen(self.ranks)
 
     def start(self) -> Rank0:
@@ -130,11 +129,9 @@ def find_processes(config: TrainConfig):
         return OwnProcesses(config.device.ranks)
     if config.device.num_proc not in (1, ranks):
         raise InputError(
-            f"torchrun starts {ranks} ranks and --num_proc says {config.device.num_proc}; leave --num_proc out"
-        )
+            f"torchrun starts {ranks} ranks and --num_proc says {config.device.num_proc}; leave --num_proc out")
     if ranks % len(config.device.gpu):
         raise InputError(
             f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; "
-            "give --gpu as many, or a number that divides it"
-        )
+            "give --gpu as many, or a number that divides it")
     return TorchrunProcesses()

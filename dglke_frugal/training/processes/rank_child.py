@@ -28,12 +28,8 @@ class RankChild:
         code = (f"import sys; sys.path[:] = {_path()!r}; "
                 f"from {__package__.rpartition('.')[0]}.parallel import rank_process; rank_process.main()")
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code, str(connection.fileno()), str(rank)],
-            pass_fds=[connection.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=None if _is_file(sys.stdout) else subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+            [sys.executable, "-c", code, str(connection.fileno()), str(rank)], pass_fds=[connection.fileno()],
+            stdin=subprocess.DEVNULL, stdout=None if _is_file(sys.stdout) else subprocess.PIPE, stderr=subprocess.PIPE)
         self._last_line = ""
         self._printed = threading.Thread(target=self._print, args=(sys.stdout,), daemon=True)
         self._relay = threading.Thread(target=self._pass_on, daemon=True)

@@ -74,10 +74,8 @@ class AutogradStep(HostStep):
             self._optimizer.step()
 
         amounts = []
-        for rows, entries in (
-            (entities, ((positive_ids, nodes), (batch.negative, negatives))),
-            (relations, ((batch.relation, edges),)),
-        ):
+        for rows, entries in ((entities, ((positive_ids, nodes), (batch.negative, negatives))),
+                              (relations, ((batch.relation, edges),))):
             rows.copy_to_destination()
             gradients = []
             for _, tracked in entries:

@@ -83,7 +83,7 @@ def _positives(form: BatchForm, rows: EdgeRows) -> Positives:
 
 
 class SharedPass(GradientPass):
-    """For all models in which a negative's row is compared as it is."""
+    """For RESCAL, whose negatives are compared as they are, by products."""
 
     def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool, device: Device):
         super().__init__(loss, degree_negatives, device)
@@ -93,10 +93,10 @@ class SharedPass(GradientPass):
         model, x = self._model, _positives(form, rows)
         query, positive, saved = model.forward(x)
         candidates, by_chunk = self._candidates(form, rows), query.unflatten(0, (form.chunks, -1))
-        scores, compared = model.compare.score(by_chunk, candidates)
+        scores = torch.bmm(by_chunk, candidates.transpose(1, 2))
         slopes = self._slopes(form, positive, scores, weight)
         by_score = slopes.negative.view_as(scores)
-        of_query, of_candidates = model.compare.gradients(by_chunk, candidates, by_score, compared)
+        of_query, of_candidates = torch.bmm(by_score, candidates), torch.bmm(by_score.transpose(1, 2), by_chunk)
         gradients = model.backward(x, saved, slopes.positive[:, None], of_query.flatten(0, 1))
         return self._collect(form, *gradients, of_candidates), slopes
 

@@ -1,5 +1,5 @@
-"""The gradients of a step by torch operations: for custom models, and for models that have no kernels
-(device_kernels.py). Not the CPU's bits, but near them."""
+"""The gradients of a step by torch operations: for custom models, and for models with matrices, which
+device_kernels.py has not. Not the CPU's bits, but near them."""
 from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
@@ -16,7 +16,6 @@ from ...store.device.device import Device
 from ...store.rows.device_rows import DeviceRows
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, EdgeRows, ProjectedPass, SharedPass
-from .replicated_matrices import ReplicatedMatrices
 from .step_config import StepConfig
 
 ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
@@ -64,10 +63,9 @@ class TorchGradients:
         """A function that computes the gradients of the batch in a block, whose direction of corruption it is told.
 
         It is called in submitted work; it gathers the block's records, adds the losses to the sums, and returns the
-        entries of each table as DeviceRows.update takes them. It updates itself the table that is `in_place`, of which
-        several ranks each have a replica.
+        entries of each table as DeviceRows.update takes them. It updates itself the table that is `in_place`.
         """
-        matrices = self._matrices(at, tables[at.in_place]) if at.in_place is not None else None
+        matrices = self._matrices(at) if at.in_place is not None else None
 
         def compute(corrupt_head: bool):
             for rows, plan, records in zip(tables, at.plans, at.records):
@@ -77,12 +75,11 @@ class TorchGradients:
 
         return compute
 
-    def _matrices(self, at: DeviceBlock, rows: DeviceRows) -> TableMatrices:
+    def _matrices(self, at: DeviceBlock) -> TableMatrices:
         config, batch = self._config, at.fields
         shape = config.entity_dim, config.relation_dim if at.in_place == PROJECTIONS else config.entity_dim
-        make, table = (ReplicatedMatrices, rows) if rows.gathering else (TableMatrices, at.resident)
-        return make(table, at.plans[at.in_place].rows, shape, batch["relation_offset"], batch["relation_occurrence"],
-                    batch["relation_slot"], self._device.stream)
+        return TableMatrices(at.resident, at.plans[at.in_place].rows, shape, batch["relation_offset"],
+                             batch["relation_occurrence"], batch["relation_slot"], self._device.stream)
 
     def _compute(self, form: BatchForm, at: DeviceBlock, matrices: Optional[TableMatrices]) -> List[list]:
         config, batch = self._config, at.fields

@@ -37,16 +37,17 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
 
 
 def rank_flushing(config: TrainConfig, n_entities: int, dim: int) -> FlushConfig:
-    """The same of several data-parallel ranks, which always have an engine."""
+    """The same of several data-parallel ranks, which always have an engine: --flush none is no cache and one thread."""
     store, ranks, gradients = config.store, config.device.ranks, 3 * config.batch.most_edges  # heads, tails, negatives
     rows, of_row = min(n_entities, gradients), row_bytes(dim, config.model.row_dtype)
-    slots = 0 if config.flush == "none" else store.cache_slots(n_entities, of_row)
+    uncached = config.flush == "none"
+    slots = 0 if uncached else store.cache_slots(n_entities, of_row)
     # A plan asks for at most one write-back per slot, or per row that any rank uses. Twice that, because the gradients
     # of a row, which are in float32, do not wrap around the end of the ring.
     sent = 2 * (gradients * row_bytes(dim) + min(slots, ranks * rows) * of_row)
-    return FlushConfig(max_rows_per_step=rows, ranks=ranks, mode=config.flush, lookahead=store.lookahead,
-                       flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
-                       staging_bytes=max(sent, min(8 * rows * of_row, RANK_STAGING_BYTES)))
+    return FlushConfig(max_rows_per_step=rows, ranks=ranks, mode="sync" if uncached else config.flush,
+                       lookahead=store.lookahead, flush_threads=1 if uncached else config.flush_threads, slots=slots,
+                       policy=store.cache_policy, staging_bytes=max(sent, min(8 * rows * of_row, RANK_STAGING_BYTES)))
 
 
 def entity_rounding(config: TrainConfig, columns=()) -> Optional[Rounding]:

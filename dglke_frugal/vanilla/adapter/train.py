@@ -54,8 +54,7 @@ def _check(config: TrainConfig) -> None:
     model = built_in_model(config.model.model_name)
     if (model and not model.in_dglke) or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
         raise InputError(
-            "DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native"
-        )
+            "DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native")
 
 
 def _without_crashes(config: TrainConfig, graph) -> TrainConfig:
@@ -155,9 +154,8 @@ def _reading_ahead(original, config, stores):
     def train(args, model, train_sampler, valid_samplers=None, *rest, **options):
         if config.uses_engine and args.num_proc == 1:
             interval = args.eval_interval if args.valid else 0
-            train_sampler = AnnouncingIterator(
-                train_sampler, stores.entity.store, config.store.lookahead, args.max_step, interval
-            )
+            train_sampler = AnnouncingIterator(train_sampler, stores.entity.store, config.store.lookahead,
+                                               args.max_step, interval)
         return original(args, model, train_sampler, valid_samplers, *rest, **options)
 
     return train

@@ -196,9 +196,8 @@ def test_an_edge_outside_the_graph_is_an_input_error(triples):
                 next(batches)
 
 
-@pytest.mark.parametrize(
-    "config", [{"batch_size": 0}, {"neg_sample_size": -1}, {"rank": 2, "ranks": 2}, {"ranks": 5000}]
-)
+@pytest.mark.parametrize("config",
+                         [{"batch_size": 0}, {"neg_sample_size": -1}, {"rank": 2, "ranks": 2}, {"ranks": 5000}])
 def test_impossible_sizes_are_input_errors(triples, config):
     with pytest.raises(InputError, match="cannot sample batches"):
         make(triples, **config)
@@ -230,8 +229,7 @@ def test_a_recorded_run_has_the_same_distribution(golden):
     rng = np.random.default_rng(0)
     edges = 100_000
     triples = np.stack(
-        [rng.integers(0, n, edges) for n in (meta["n_entities"], meta["n_relations"], meta["n_entities"])], 1
-    )
+        [rng.integers(0, n, edges) for n in (meta["n_entities"], meta["n_relations"], meta["n_entities"])], 1)
     sampler = Sampler(*triples.T, meta["n_entities"], meta["n_relations"],
                       SamplerConfig(meta["batch_size"], meta["neg_sample_size"]))
     steps = len(trace["head"])

@@ -61,12 +61,10 @@ def test_what_the_test_has_to_do_with_training_is_reported(runs, capsys, tmp_pat
     (data / "valid.txt").write_text("e1\tr9\te2\n" + rows[5])
     (data / "test.txt").write_text("".join([*rows[:3], "e1\tr8\te2\n", "e2\tr8\te2\n", "e2\tr9\te2\n"]))
     folder = Runs(data, tmp_path / "said runs")("--max_step", 3, "--valid", "--test")
-    expected = [
-        "1 relation of valid is in no training triple, so its row stays at random: 1 of its triples (50.0%)",
-        "1 of 2 valid triples stand in train as well (50.0%)",
-        "2 relations of test are in no training triple, so their rows stay at random: 3 of its triples (50.0%)",
-        "3 of 6 test triples stand in train as well (50.0%)",
-    ]
+    expected = ["1 relation of valid is in no training triple, so its row stays at random: 1 of its triples (50.0%)",
+                "1 of 2 valid triples stand in train as well (50.0%)",
+                "2 relations of test are in no training triple, so their rows stay at random: 3 of its triples (50.0%)",
+                "3 of 6 test triples stand in train as well (50.0%)"]
     messages = capsys.readouterr().out
     assert all(line in messages for line in expected)
     result = json.loads((folder / "result.json").read_text())["graph"]["held_out"]

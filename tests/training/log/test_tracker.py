@@ -96,9 +96,8 @@ def test_wandb_goes_on_with_the_same_run(tmp_path, monkeypatch):
 
     def init(**options):
         opened.append(options)
-        return types.SimpleNamespace(
-            id="abc", log=lambda metrics, step: logged.append((metrics, step)), finish=lambda: None
-        )
+        return types.SimpleNamespace(id="abc", log=lambda metrics, step: logged.append((metrics, step)),
+                                     finish=lambda: None)
 
     monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
     for step in (0, 100):

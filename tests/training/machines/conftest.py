@@ -5,7 +5,7 @@ import socket
 import uuid
 
 import pytest
-from training.parallel.conftest import Ranks, interpreter, small  # noqa: F401  (fixtures)
+from training.parallel.conftest import Ranks, small  # noqa: F401  (fixtures)
 
 
 # Of the tests at random moments; a quarter as many processes are stopped and links cut.

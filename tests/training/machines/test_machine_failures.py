@@ -50,7 +50,7 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
     arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 10)
-    machines.interpreter = sys.executable
+    machines.interpreter = sys.executable  # which has torch print as the package sets it up
     processes = machines.start_all(3, arguments, first=KILLED_WHEN_HEARD_OF.format(victim=victim))
     codes, outputs = machines.end_all(processes)
     for machine in {0, 1, 2} - {victim}:
@@ -67,7 +67,7 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
     arguments, folder = machines.arguments("--max_step", 60, "--checkpoint_interval", 7, "--resume", "auto",
                                            "--machine_timeout", 4)
     count = chance.choice([2, 3])
-    machines.interpreter = sys.executable  # so that a kill meets the machine itself
+    forked, machines.interpreter = machines.interpreter, sys.executable  # so that a kill meets the machine itself
     processes = machines.start_all(count, arguments)
     if seed % 3 != 2:  # else it may not have come, for which the others wait a minute
         wait_for(processes[0], "machines train together")
@@ -82,6 +82,7 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
         for machine in set(range(count)) - {victim}:
             # 0: of one that had done its part before the other was killed
             assert codes[machine] in (0, 1, 2) and "Traceback" not in outputs[machine], outputs
+    machines.interpreter = forked
     codes, outputs = machines.end_all(machines.start_all(count, arguments))
     assert codes == [0] * count, outputs
     one, _ = machines.run("--max_step", 60, "--partition", "hash", "--num_proc", count)

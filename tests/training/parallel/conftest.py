@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from dataclasses import replace
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import Forks
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal.cli import flags
@@ -133,7 +131,8 @@ class Ranks:
         graph, ranks = load(config), config.device.num_proc
         partition = partition_edges(config.device.edge_partition, graph, ranks, folder)
         relations = graph.n_relations * (2 if config.model.reciprocal else 1)
-        start = Tables.create(config, graph.n_entities, relations, config.run.seed)
+        alone = replace(config, device=replace(config.device, num_proc=1))
+        start = Tables.create(alone, graph.n_entities, relations, config.run.seed)
         rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None
         oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:])
                                               for name, store in start.stores.items()}, rounding)
@@ -233,15 +232,6 @@ def small(graphs, tmp_path_factory):
 @pytest.fixture(scope="session")
 def fb15k(graphs, tmp_path_factory):
     return linked(graphs / "FB15k", tmp_path_factory.mktemp("FB15k"))
-
-
-@pytest.fixture(scope="session")
-def interpreter():
-    """Of processes on the CPU (tests/forks.py)."""
-    with tempfile.TemporaryDirectory() as folder:  # whose path is short
-        forks = Forks(Path(folder))
-        yield forks.interpreter
-        forks.close()
 
 
 @pytest.fixture

@@ -135,10 +135,10 @@ def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks, element):
 
 @pytest.fixture
 def running(gpu_ranks):
-    """Starts three ranks that have begun to train: process, ids of the others."""
+    """Starts two ranks that have begun to train: process, ids of the others."""
 
     def start(suffering="pass", given=()):
-        arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, 0, "--max_step", 1_000_000, "--log_interval", 20, *given)
+        arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, "--max_step", 1_000_000, "--log_interval", 20, *given)
         process = gpu_ranks.start(arguments, suffering=suffering)
         wait_for(process, "[proc 1][Train](20/")
         others = workers(process.pid)
@@ -152,21 +152,21 @@ def running(gpu_ranks):
 @pytest.mark.parametrize("given", [[], ["--flush", "p2f"]], ids=" ".join)
 def test_a_rank_that_is_killed_stops_all(running, given):
     process, others = running(given=given)
-    os.kill(others[2], signal.SIGKILL)
-    assert re.search("Rank 2 .*has ended", last_line(process, others))
+    os.kill(others[1], signal.SIGKILL)
+    assert re.search("Rank 1 .*has ended", last_line(process, others))
 
 
-BREAK = "if rank == 2 and step == 40: import torch; torch.zeros(1, device='cuda')[torch.tensor([5], device='cuda')]"
+BREAK = "if rank == 1 and step == 40: import torch; torch.zeros(1, device='cuda')[torch.tensor([5], device='cuda')]"
 
 
 @on_gpu
 def test_a_gpu_that_fails_stops_all(running):
     process, others = running(BREAK)
-    assert re.search("Rank 2.*the device failed.*CUDA", last_line(process, others))
+    assert re.search("Rank 1.*the device failed.*CUDA", last_line(process, others))
 
 
 def test_a_device_that_fails_stops_all(ranks):
     ranks.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
     arguments, _ = ranks.arguments("--gpu", 0, 0, "--max_step", 1_000_000)
-    process = ranks.start(arguments)
+    process = ranks.start(arguments, interpreter=ranks.interpreter)
     assert re.search("Rank 1.*the device.*failed.*the bus is gone", last_line(process, {}))

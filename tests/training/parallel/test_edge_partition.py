@@ -1,6 +1,5 @@
 """How edges are divided over ranks."""
 
-import os
 import sys
 
 import numpy as np
@@ -12,7 +11,7 @@ from dglke_frugal.errors import InputError
 from dglke_frugal.training.batches.edge_partition import SharedArray, partition_edges, partition_of_run, row_owners
 from dglke_frugal.training.batches import metis_owners
 from dglke_frugal.training.batches.metis_owners import OWNERS_FILE, _balanced, keep_owners
-from dglke_frugal.available_memory import host_bytes
+
 
 @pytest.fixture(scope="module")
 def graph(graphs):
@@ -111,9 +110,8 @@ def test_damaged_owners_are_refused(tmp_path, content):
 def test_hot_entities_are_those_of_the_part(graph):
     partition = partition_edges("relation", graph, 2)
     for part, hot in zip(partition.parts, partition.hot_entities(graph)):
-        degree = np.bincount(
-            np.concatenate([graph.train.head[part], graph.train.tail[part]]), minlength=graph.n_entities
-        )
+        degree = np.bincount(np.concatenate([graph.train.head[part], graph.train.tail[part]]),
+                             minlength=graph.n_entities)
         assert (np.diff(degree[hot]) <= 0).all() and np.array_equal(np.sort(hot), np.arange(graph.n_entities))
 
 
@@ -144,15 +142,3 @@ def test_shared_arrays_are_the_same_elsewhere(dtype):
     attached = SharedArray.attach(shared.address)
     np.testing.assert_array_equal(attached, array)
     assert attached.dtype == dtype and not attached.flags.writeable
-
-
-def test_shared_arrays_of_more_than_one_write():
-    """The system moves at most 2 GiB - 4096 bytes in one write. The array is of zeros that nobody has touched, so that
-    only what is shared takes memory."""
-    if (host_bytes() or 0) < 4 << 30:
-        pytest.skip("needs 4 GiB of memory")
-    array = np.zeros((2 << 30) + 4096, np.uint8)
-    array[-1] = 7
-    shared = SharedArray(array)
-    assert os.stat(shared.address["path"]).st_size == array.nbytes
-    assert SharedArray.attach(shared.address)[-1] == 7

@@ -63,9 +63,8 @@ def test_no_rank_outlives_rank_0(ranks):
 @pytest.mark.parametrize("thrower", [0, 1])
 def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
     arguments, _ = ranks.arguments("--num_proc", 3, *LONG)
-    process = ranks.start(
-        arguments, suffering=f"if rank == {thrower} and step == 200: raise RuntimeError('the disk is on fire')"
-    )
+    process = ranks.start(arguments,
+                          suffering=f"if rank == {thrower} and step == 200: raise RuntimeError('the disk is on fire')")
     wait_for(process, "[proc 2][Train](20/")
     others = workers(process.pid)
     output = finish(process, others)
@@ -114,9 +113,7 @@ def test_the_last_line_of_a_rank_is_reported(ranks):
     process = ranks.start(arguments, first="if rank == 1: os.write(2, b'so many words\\nno libmagic.so'); os._exit(7)")
     output = finish(process, {})
     assert process.returncode == 1 and "so many words\n" in output
-    assert output.splitlines()[-1] == (
-        "dglke_train: Rank 1 has ended with exit code 7; it said last: no libmagic.so"
-    )
+    assert output.splitlines()[-1] == ("dglke_train: Rank 1 has ended with exit code 7; it said last: no libmagic.so")
 
 
 def test_ranks_run_the_package_of_rank_0(ranks, tmp_path):
@@ -167,21 +164,7 @@ def test_a_training_that_diverges_is_reported_to(ranks):
 
 
 def test_early_stopping_stops_all_ranks(ranks):
-    folder, output = ranks.run(
-        "--num_proc",
-        2,
-        "--max_step",
-        1000,
-        "--valid",
-        "--eval_interval",
-        5,
-        "--eval_percent",
-        0.05,
-        "--early_stop_patience",
-        1,
-        "--lr",
-        1e-9,
-        "--test",
-    )
+    folder, output = ranks.run("--num_proc", 2, "--max_step", 1000, "--valid", "--eval_interval", 5, "--eval_percent",
+                               0.05, "--early_stop_patience", 1, "--lr", 1e-9, "--test")
     assert "stopping early: 1 validations without a better MRR" in output and "[0]Test average MRR" in output
     assert (folder / "small_TransE_l2_entity.npy").is_file()

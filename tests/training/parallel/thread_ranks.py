@@ -6,13 +6,10 @@ import numpy as np
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal import _native
-from dglke_frugal.models import RowDims, find_model
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.rows.gathering import Gathering
 from dglke_frugal.store.rows.half_embeddings import Rounding
 from dglke_frugal.store.rows.in_step_sync import exchanged_floats
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.plan.step_bytes import factor_floats
 from dglke_frugal.training.processes.step_exchange import ExchangeFloats
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
@@ -103,18 +100,13 @@ class ThreadRanks:
         rows, dim = values.shape
         most, entries = min(rows, BATCH), ENTRIES[name]
         size = ExchangeFloats.of_sums(most, dim, entries)
-        model = find_model(self.config.model)
-        factors = self.devices[0] is not None and model.matrices == name
-        if factors:
-            dims = RowDims(self.config.entity_dim, self.config.relation_dim, dim if name == "projection" else None)
-            size = ExchangeFloats(factor_floats(model, dims, BATCH))
         segment = shared_segment(self.ranks, size.scores, size.weights, size.squares)
         for rank, stores in enumerate(self.stores):
             exchange = _native.Exchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)
             table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
-            replica = Gathering(exchange, BATCH) if factors else _native.Replica(exchange, most, dim, entries)
             stores[name] = EmbeddingStore(rows, dim, self.config.learning_rate, shared=True, table=table,
-                                          device=self.devices[rank], replica=replica)
+                                          device=self.devices[rank],
+                                          replica=_native.Replica(exchange, most, dim, entries))
         self.stores[0][name].embeddings[:] = values
 
     def run(self, steps=STEPS):

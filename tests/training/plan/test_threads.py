@@ -1,5 +1,7 @@
 """Threads that the system does not give: one sentence, exit code 2, and no thread is left."""
 
+import json
+import re
 import resource
 import subprocess
 import sys
@@ -14,31 +16,33 @@ from dglke_frugal.training.processes.available_threads import check_threads
 
 # What a container with a small limit does, also for root: address space for 60 stacks of 1 GiB, and no more.
 LIMITED = """
-import os, resource, sys
+import json, os, resource, sys
 import numpy, torch
 from dglke_frugal.cli.train import main
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 30), used + (60 << 30)))
-try:
-    main(sys.argv[1:])
-finally:
-    print("threads left:", len(os.listdir("/proc/self/task")))
+for threads, arguments in json.loads(sys.argv[1]):
+    os.environ["OMP_NUM_THREADS"] = threads
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        print("ended with", ended.code, "and", len(os.listdir("/proc/self/task")), "threads")
 """
 
 
-@pytest.mark.parametrize("flags", [["--sampler_threads", 200], ["--flush", "p2f", "--flush_threads", 200],
-                                   ["--num_proc", 2, "--num_thread", 200], []])
-def test_an_error_of_the_system_is_one_sentence(runs, flags, monkeypatch):
-    if not flags:
-        monkeypatch.setenv("OMP_NUM_THREADS", "200")
-    arguments, _ = runs.arguments("--max_step", 3, *flags)
+def test_an_error_of_the_system_is_one_sentence(runs):
+    cases = [("1", ["--sampler_threads", 200]), ("1", ["--flush", "p2f", "--flush_threads", 200]),
+             ("1", ["--num_proc", 2, "--num_thread", 200]), ("200", [])]
+    given = json.dumps([(threads, runs.arguments("--max_step", 3, *flags)[0]) for threads, flags in cases])
     soft = 1 << 30  # glibc takes a thread's stack size from here
-    done = subprocess.run([sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.executable, "-c", LIMITED, given], capture_output=True, text=True, timeout=300,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft, resource.RLIM_INFINITY)))
-    assert done.returncode == 2, done.stderr
-    assert "the system gives this process no more threads" in done.stderr and len(done.stderr.splitlines()) == 1
-    assert int(done.stdout.split("threads left:")[1]) < 20
+    messages = done.stderr.splitlines()
+    assert len(messages) == len(cases), done.stderr
+    assert all("the system gives this process no more threads" in message for message in messages), done.stderr
+    ended = re.findall(r"ended with (\d+) and (\d+) threads", done.stdout)
+    assert [code for code, _ in ended] == ["2"] * len(cases) and all(int(left) < 20 for _, left in ended), ended
 
 
 def test_too_many_in_all_are_refused_by_the_flag_that_asks_for_most(monkeypatch):

@@ -55,21 +55,11 @@ def test_replays(name, golden, monkeypatch):
     meta = trace.meta
     double_ent = "-de" in meta.argv
     hidden_dim = meta.entity_dim // (2 if double_ent else 1)
-    args = SimpleNamespace(
-        gpu=[-1],
-        lr=meta.lr,
-        num_proc=1,
-        async_update=False,
-        mix_cpu_gpu=False,
-        strict_rel_part=False,
-        soft_rel_part=False,
-        has_edge_importance=False,
-        neg_deg_sample=meta.neg_deg_sample,
-        neg_adversarial_sampling=meta.adv,
-        adversarial_temperature=meta.adv_temperature,
-        regularization_coef=meta.regularization_coef,
-        regularization_norm=meta.regularization_norm,
-    )
+    args = SimpleNamespace(gpu=[-1], lr=meta.lr, num_proc=1, async_update=False, mix_cpu_gpu=False,
+                           strict_rel_part=False, soft_rel_part=False, has_edge_importance=False,
+                           neg_deg_sample=meta.neg_deg_sample, neg_adversarial_sampling=meta.adv,
+                           adversarial_temperature=meta.adv_temperature, regularization_coef=meta.regularization_coef,
+                           regularization_norm=meta.regularization_norm)
     model = general_models.KEModel(args, meta.model, meta.n_entities, meta.n_relations, hidden_dim, meta.gamma,
                                    double_entity_emb=double_ent)
     adapters = [model.entity_emb, model.relation_emb]

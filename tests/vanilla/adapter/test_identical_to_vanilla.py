@@ -12,15 +12,13 @@ from dglke_frugal.options import CACHE_POLICIES
 SMALL = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--max_step", "12", "--log_interval", "4", "--batch_size", "128", "--neg_sample_size", "32", "--hidden_dim",
          "18", "--batch_size_eval", "16", "--eval_percent", "0.02", "--test", "--seed", "5"]
-MODELS = {
-    "TransE_l1": ["--gamma", "16", "--lr", "0.01"],
-    "TransE_l2": ["--gamma", "19.9", "--lr", "0.25"],
-    "TransR": ["--gamma", "8", "--lr", "0.015"],
-    "RESCAL": ["--gamma", "24", "--lr", "0.03"],
-    "DistMult": ["--gamma", "143", "--lr", "0.08"],
-    "ComplEx": ["--gamma", "143", "--lr", "0.1"],
-    "RotatE": ["--gamma", "12", "--lr", "0.009", "-de"],
-}
+MODELS = {"TransE_l1": ["--gamma", "16", "--lr", "0.01"],
+          "TransE_l2": ["--gamma", "19.9", "--lr", "0.25"],
+          "TransR": ["--gamma", "8", "--lr", "0.015"],
+          "RESCAL": ["--gamma", "24", "--lr", "0.03"],
+          "DistMult": ["--gamma", "143", "--lr", "0.08"],
+          "ComplEx": ["--gamma", "143", "--lr", "0.1"],
+          "RotatE": ["--gamma", "12", "--lr", "0.009", "-de"]}
 OPTIONS = {"plain": ["-rc", "0"], "adversarial": ["-adv", "-rc", "1e-6"], "by degree": ["--neg_deg_sample", "-adv"],
            "regularized": ["-rc", "1e-3", "-rn", "2"]}
 
