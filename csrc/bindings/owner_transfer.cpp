@@ -58,7 +58,8 @@ class OwnerTransfer {
                                           const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                           const std::string& crossing, bool of_all) const {
     std::optional<OwnerTransferRecords> blocks;
-    if (of_all) blocks = owner_transfer_records(rows_.prefetched.rank, buffers_, reinterpret_cast<float*>(block.data()));
+    const auto* const own = reinterpret_cast<const float*>(block.data());
+    if (of_all) blocks = owner_transfer_records(rows_.prefetched.rank, buffers_, own);
     return {block, plan, ids, source, records, prefetch(records, number, turn, crossing, blocks)};
   }
 

@@ -56,9 +56,9 @@ __device__ inline float mean_square(const float* row, std::int64_t dim, int powe
   return mean[0];
 }
 
-// Stores the mean squares of rows that follow each other, by a block: each warp's first lane has one. Those of four rows
-// cross a link together, which carries so many words apart no faster than so many lines. to: of the first row; rows: of
-// those from there on that there are.
+// Stores the mean squares of rows that follow each other, by a block: each warp's first lane has one. Those of four
+// rows cross a link together, which carries a word no faster than a line. to: of the first row; rows: how many there
+// are from that one on.
 template <int kWarps>
 __device__ inline void give_squares(const Step& s, float* to, std::int64_t rows, float of_warp) {
   constexpr int kFour = 4;
@@ -174,7 +174,8 @@ __global__ void __launch_bounds__(block_of_team(kTeam)) sums_kernel(Step s) {
   if (block < 0) return add_losses<kThreads>(s);
   const bool mirrored = s.square_mirrors.count > 0;
   if (block < entity_blocks(s, kTeam)) {
-    const std::int64_t team = threadIdx.x / kTeam, entity = block * kTeams + team, left = s.batch.most_entities - entity;
+    const std::int64_t team = threadIdx.x / kTeam, entity = block * kTeams + team;
+    const std::int64_t left = s.batch.most_entities - entity;
     const std::int32_t begin = left > 0 ? s.batch.positive_offset[entity] : 0;
     const int count = left > 0 ? s.batch.positive_offset[entity + 1] - begin : 0;  // 0: no positive, or padding
     float square = 0.0f;
