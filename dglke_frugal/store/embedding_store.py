@@ -41,11 +41,12 @@ class EmbeddingStore:
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
     many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
-    update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a _native.Exchange, for ranks that synchronise in each step (FlushConfig). `start`:
-    sets the start values, before anybody else has the table: a device registers pages much sooner that are there, and
-    these all threads bring in. With `rounding` the table is kept in half precision, and so are caches and what travels;
-    steps compute in float32 all the same. `make_rows`: makes the rows that steps find, where rows travel in ways that
-    the store does not know.
+    update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
+    _native.Exchange, for ranks that synchronise in each step (FlushConfig). `start`: sets the start values, before
+    anybody else has the table: a device registers pages much sooner that are there, and these all threads bring in.
+    With `rounding` the table is kept in half precision, and so are caches and what travels; steps compute in
+    float32 all the same. `make_rows`: makes the rows that steps find, where rows travel in ways that the store does
+    not know.
 
     Attributes:
         steps: where steps find their rows and leave them.

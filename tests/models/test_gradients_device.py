@@ -1,4 +1,5 @@
-"""The gradients of models with matrices in the device step against those of the CPU's step (csrc/step), which test_gradients.py checks."""
+"""The gradients of models with matrices in the device step against those of the CPU's step (csrc/step), which
+test_gradients.py checks."""
 import numpy as np
 import pytest
 import torch

@@ -4,7 +4,8 @@ for all of them.
 With owners all ranks use the same rows in the same steps, each with a plan of the same slots, and each trains some
 columns. A row's owner reads all columns from the host, stores them into the records of the ranks that train them, and
 writes the new values from the ranks' slots to the host. Packed batches, which all ranks have alike, come in the same
-way: each rank reads a part and stores it into the memory of all. The order of the transfers is in csrc/comm/owner_transfer.h.
+way: each rank reads a part and stores it into the memory of all. The order of the transfers is in
+csrc/comm/owner_transfer.h.
 """
 
 from __future__ import annotations
