@@ -22,7 +22,7 @@ float loss_of(std::vector<float> scores, std::int64_t columns, float bound) {
     const std::int64_t here = std::min(columns, count - first), stride = (here + 15) / 16 * 16;
     std::vector<float> tile(stride, 7.0f);
     std::copy_n(scores.begin() + first, here, tile.begin());
-    cpu::add_tile({tile.data(), 1, here, stride, first, bound}, {&answer, &begin, &end}, {&largest, &total, &wanted});
+    cpu::add_tile({tile.data(), 1, here, stride, first, bound}, {&answer, &begin, &end}, {&largest, &total, &wanted}, here);
   }
   return largest + std::log(total) - wanted;
 }
