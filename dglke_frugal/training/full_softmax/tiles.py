@@ -53,5 +53,6 @@ def tile_rows(batch: int, rows: int, dim: int, floats: int, copied: bool, held: 
     if 2 * batch <= dim and not copied:
         return TileRows(rows, tile, rows)
     if batch * rows <= held:
-        return TileRows(rows, min(rows, max(tile, HOST_GRADIENT_FLOATS // dim)), tile)
+        whole_tiles = HOST_GRADIENT_FLOATS // dim // TILE_MULTIPLE * TILE_MULTIPLE
+        return TileRows(rows, min(rows, max(tile, whole_tiles)), tile)
     return TileRows(tile, tile, tile)
