@@ -80,8 +80,7 @@ class SharedPass final : public GradientPass {
         differentiate_negatives(shape, chunk, first, count, out);
       });
     }
-    const bool by_relation = context_.model.spec().relation_dim > kLargeRow;
-    if (by_relation) {
+    if (by_relation()) {
       for_tasks(context_.pool, static_cast<std::int64_t>(batch.relations.size()), [&](std::int64_t r, int worker) {
         differentiate_edges(batch, shape, rows, batch.relation_offset[r], batch.relation_offset[r + 1], out);
         if (update) update(r, worker);
@@ -92,7 +91,7 @@ class SharedPass final : public GradientPass {
       });
     }
     clock.lap(PhaseClock::kNegatives);
-    return by_relation;
+    return by_relation();
   }
 
   void visit_buffers(const BatchShape& s, const BufferVisit& visit) override {
@@ -128,14 +127,19 @@ class SharedPass final : public GradientPass {
   template <typename Body>
   void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end, Body body) {
     for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t edge = batch.relation_occurrence[i];
+      const std::int64_t edge = edge_of(batch, i);
       if (i + 1 < end) {
-        const Triple next = triple(batch, rows, batch.relation_occurrence[i + 1]);
+        const Triple next = triple(batch, rows, edge_of(batch, i + 1));
         for (const float* row : {next.head, next.relation, next.tail}) prefetch_row(row, dim_);
       }
       body(edge, triple(batch, rows, edge));
     }
   }
+
+  std::int64_t edge_of(const Batch& batch, std::int64_t i) const {
+    return by_relation() ? batch.relation_occurrence[i] : i;
+  }
+  bool by_relation() const { return context_.model.spec().relation_dim > kLargeRow; }
 
   void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
