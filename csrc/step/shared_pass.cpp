@@ -64,30 +64,34 @@ class SharedPass final : public GradientPass {
     }
     clock.lap(PhaseClock::kScores);
 
-    if (one_pass) {
-      for_tasks(context_.pool, shape.chunks * vectors, [&](std::int64_t task, int worker) {
-        differentiate_pairs(shape, task / vectors, task % vectors, scratch_[worker], out);
-      });
+    // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
+    const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
+    const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
+    const std::int64_t negative_tasks = shape.chunks * (one_pass ? vectors : blocks);
+    const auto of_negatives = [&](std::int64_t task, int worker) {
+      if (one_pass) return differentiate_pairs(shape, task / vectors, task % vectors, scratch_[worker], out);
+      const std::int64_t chunk = task / blocks, block = task % blocks;
+      const bool own = block < own_blocks;
+      const std::int64_t first = own ? block * size : shape.own + (block - own_blocks) * size;
+      const std::int64_t count = std::min(size, (own ? shape.own : shape.columns) - first);
+      differentiate_negatives(shape, chunk, first, count, out);
+    };
+    const std::int64_t relations = static_cast<std::int64_t>(batch.relations.size());
+    const std::int64_t positive_tasks = by_relation() ? relations : edge_tasks;
+    const auto of_positives = [&](std::int64_t task, int worker) {
+      if (!by_relation())
+        return differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges),
+                                   out);
+      differentiate_edges(batch, shape, rows, batch.relation_offset[task], batch.relation_offset[task + 1], out);
+      if (update) update(task, worker);
+    };
+    if (one_pass || shape.own > 0) {  // edges need gradients that are made with those of negatives
+      for_tasks(context_.pool, negative_tasks, of_negatives);
+      for_tasks(context_.pool, positive_tasks, of_positives);
     } else {
-      // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
-      const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
-      const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
-      for_tasks(context_.pool, shape.chunks * blocks, [&](std::int64_t task, int) {
-        const std::int64_t chunk = task / blocks, block = task % blocks;
-        const bool own = block < own_blocks;
-        const std::int64_t first = own ? block * size : shape.own + (block - own_blocks) * size;
-        const std::int64_t count = std::min(size, (own ? shape.own : shape.columns) - first);
-        differentiate_negatives(shape, chunk, first, count, out);
-      });
-    }
-    if (by_relation()) {
-      for_tasks(context_.pool, static_cast<std::int64_t>(batch.relations.size()), [&](std::int64_t r, int worker) {
-        differentiate_edges(batch, shape, rows, batch.relation_offset[r], batch.relation_offset[r + 1], out);
-        if (update) update(r, worker);
-      });
-    } else {
-      for_tasks(context_.pool, edge_tasks, [&](std::int64_t task, int) {
-        differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges), out);
+      for_tasks(context_.pool, negative_tasks + positive_tasks, [&](std::int64_t task, int worker) {
+        if (task < negative_tasks) return of_negatives(task, worker);
+        of_positives(task - negative_tasks, worker);
       });
     }
     clock.lap(PhaseClock::kNegatives);
