@@ -19,7 +19,7 @@ class SharedPass final : public GradientPass {
   explicit SharedPass(const PassContext& context)
       : context_(context), dim_(context.model.spec().entity_dim), scratch_(context.pool.threads()) {
     // Kernels read whole vectors, also from a row's second half.
-    for (auto* rows : {&query_, &query_gradient_, &negative_, &own_gradient_})
+    for (auto* rows : {&query_, &negative_, &own_gradient_})
       rows->stride = padded_stride(dim_ + kVector);
   }
 
@@ -53,13 +53,13 @@ class SharedPass final : public GradientPass {
     };
     for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int worker) {
       score(batch, shape, own, chunk, first, count, scratch_[worker], out);
-      if (whole_ && !one_pass) differentiate_queries(shape, chunk, first, count);
+      if (whole_ && !one_pass) differentiate_queries(shape, chunk, first, count, out);
     });
     if (ranks) {
       gather_weights(shape, *ranks, out);
       if (!one_pass)
         for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int) {
-          differentiate_queries(shape, chunk, first, count);
+          differentiate_queries(shape, chunk, first, count, out);
         });
     }
     clock.lap(PhaseClock::kScores);
@@ -100,7 +100,6 @@ class SharedPass final : public GradientPass {
 
   void visit_buffers(const BatchShape& s, const BufferVisit& visit) override {
     query_.visit(s.positives, visit);
-    query_gradient_.visit(s.positives, visit);
     own_gradient_.visit(s.chunks * s.own, visit);
     negative_.visit(s.chunks * s.columns, visit);
     visit(panel_, s.chunks * s.vectors * kVector * dim_);
@@ -236,11 +235,13 @@ class SharedPass final : public GradientPass {
     }
   }
 
-  void differentiate_queries(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count) {
+  // Into the rows of heads' gradients, which edges then replace by theirs.
+  void differentiate_queries(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
+                             EdgeGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
     context_.kernels.gradient(context_.model.similarity(), count, s.columns, dim_, query_.from(first_edge),
                               negative_.from(chunk * s.columns), weight_[first_edge], weight_.stride, 1,
-                              query_gradient_.from(first_edge));
+                              out.head.from(first_edge));
   }
 
   // Where the gradients of the columns of a chunk from `column` on go, as far as the column's side reaches.
@@ -270,7 +271,7 @@ class SharedPass final : public GradientPass {
                                weight_.stride, scratch.my_sum.data(), scratch.their_sum.data());
     for (std::int64_t i = 0; i < s.chunk_size; ++i)
       for (std::int64_t p = 0; p < parts(); ++p)
-        std::memcpy(query_gradient_[first_edge + i] + p * part + column,
+        std::memcpy(out.head[first_edge + i] + p * part + column,
                     scratch.my_sum.data() + i * floats + p * kVector, count * sizeof(float));
     for (std::int64_t j = 0; j < s.columns; ++j) {
       float* gradient = negative_gradient(s, chunk, j, out).data + column;
@@ -285,7 +286,7 @@ class SharedPass final : public GradientPass {
   void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
                            std::int64_t end, EdgeGradients& out) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
-      context_.model.backward(x, batch.corrupt_head, saved_[edge], score_gradient_[edge], query_gradient_[edge],
+      context_.model.backward(x, batch.corrupt_head, saved_[edge], score_gradient_[edge], out.head[edge],
                               {out.head[edge], out.relation[edge], out.tail[edge]});
       if (s.own > 0) add_to((batch.corrupt_head ? out.head : out.tail)[edge], own_gradient_[edge], dim_);
     });
@@ -302,7 +303,7 @@ class SharedPass final : public GradientPass {
   const PassContext context_;
   bool whole_ = true;                                        // whether rows have all their columns here
   const std::int64_t dim_;                                   // of entities, queries and negatives
-  BufferRows query_, query_gradient_;                        // (B, dim)
+  BufferRows query_;                                         // (B, dim)
   BufferRows negative_;                                      // (chunks * columns, dim): the own side first, if any
   BufferRows own_gradient_;                                  // (B, dim): of the own side, as negatives
   BufferRows weight_;                                        // (B, columns): d loss / d comparison
