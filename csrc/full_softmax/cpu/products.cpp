@@ -12,7 +12,7 @@ namespace {
 
 using namespace FRUGAL_ISA;
 
-constexpr std::int64_t kPanels = 4;  // packed together
+constexpr std::int64_t kPanels = 4;     // packed together
 constexpr std::int64_t kTileRows = 12;  // whole tiles of registers, of every instruction set
 constexpr std::int64_t kPieceTiles = 4, kProductVectors = 16;  // of a piece of a product
 constexpr std::int64_t kAhead = 24;         // steps of the depth for which a gather asks ahead
@@ -70,7 +70,8 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Ro
   const std::int64_t parts = std::max<std::int64_t>(1, (k + kMostDepths - 1) / kMostDepths);
   const bool gathers = a.depth_stride != 1 && a.row_stride == 1;
   default_pool().parallel_for(tiles_of(m) * across, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> tiles(gathers ? static_cast<std::size_t>(kPieceTiles * kTileRows * std::min(k, kMostDepths)) : 0);
+    const std::int64_t room = gathers ? kPieceTiles * kTileRows * std::min(k, kMostDepths) : 0;
+    std::vector<float> tiles(static_cast<std::size_t>(room));
     for (std::int64_t part = 0; part < parts; ++part) {
       const std::int64_t first = part * k / parts, depths = (part + 1) * k / parts - first;
       const auto product = adds || part > 0 ? best.multiply_on : best.multiply;
