@@ -8,8 +8,9 @@ to a quality.
 
 A step is two batches of 1000, one of each direction. Figures, by size: ms of a step here and in PyTorch (the same
 loss, penalty and optimizer, compiled, in TF32), their quotient, TFLOP/s (four products a batch: scores twice, and both
-gradients), and the peak of device memory without tables and states, over the entity table. On the CPU, by the same
-cores, in float32: [softmax_cpu_over_torch], the quotient for FB15k-237's 14,541 entities by 200 numbers. With --graph:
+gradients; three on the CPU, which holds scores), and the peak of device memory without tables and states, over the
+entity table. On the CPU, by the same cores, in float32: [softmax_cpu_over_torch], the quotient for FB15k-237's 14,541
+entities by 200 numbers. With --graph:
 MRR and hits of the test triples, filtered, ties against us, heads ranked as tails of inverse relations, and seconds of
 training; on the CPU also GFLOP/s of the steps, and of a product in PyTorch of a batch with all entities, before and
 after.
@@ -77,6 +78,11 @@ class Training:
         for rows in self.rows:
             rows.drain()
         return [table.embeddings for table in self.tables]
+
+
+def floating_point_operations(entities, dim, batch, on_gpu):
+    """Of the products of a batch with all entities."""
+    return 2 * (4 if on_gpu else 3) * batch * entities * dim
 
 
 def random_triples(entities):
@@ -210,7 +216,7 @@ def train(options):
             training.run(next(batches))
     loss = training.step.take_losses().total
     seconds = time.perf_counter() - began
-    flop = 8 * options.batch * entities * options.dim * steps
+    flop = floating_point_operations(entities, options.dim, options.batch, options.gpu >= 0) * steps
     on_cpu = {}
     if products:
         products.append(product_gflops(entities, options.dim, options.batch))
@@ -235,7 +241,8 @@ def speed(options):
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         ms, peak = our_step(entities, dim, options.matmul, options.gpu)
-        figures |= {f"softmax_ms_{size}": ms, f"softmax_tflops_{size}": 2 * 8e-9 * BATCH * entities * dim / ms}
+        flop = 2 * floating_point_operations(entities, dim, BATCH, on_gpu)
+        figures |= {f"softmax_ms_{size}": ms, f"softmax_tflops_{size}": 1e-9 * flop / ms}
         if on_gpu:
             figures[f"softmax_bytes_over_table_{size}"] = peak / (4 * entities * dim)
             torch.cuda.empty_cache()

@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -81,15 +83,17 @@ TableRows table_of(const Matrix& table, std::int64_t dim, const UpdateRule& rule
 }
 
 void add_tile(const Matrix& scores, std::int64_t first, float bound, const Targets& targets, const Floats& largest,
-              const Floats& total, const Floats& wanted, std::uintptr_t stream, const Unit& unit) {
+              const Floats& total, const Floats& wanted, std::uintptr_t stream, const Unit& unit, std::int64_t part) {
   const ScoreTile tile = tile_of(scores, first, bound, unit);
   const SoftmaxTargets of_queries = targets_of(targets, tile);
+  require(part >= tile.columns || (part > 0 && part % size(kWhole) == 0 && !on_cuda(scores)),
+          "a part has whole vectors of columns, or all; on a device all");
   require(largest.size() == scores.shape(0) && total.size() == scores.shape(0) && wanted.size() == scores.shape(0),
           "each query needs its sums");
   const SoftmaxSums sums{largest.data(), total.data(), wanted.data()};
   const nb::gil_scoped_release release;
   if (on_cuda(scores)) return cuda::add_tile(tile, of_queries, sums, stream);
-  cpu::add_tile(tile, of_queries, sums);
+  cpu::add_tile(tile, of_queries, sums, part);
 }
 
 void tile_slopes(const Matrix& scores, std::int64_t first, float bound, const Targets& targets, const Floats& log_sum,
@@ -195,11 +199,12 @@ void multiply(const Matrix& a, const Matrix& b, const Matrix& out, bool transpos
 void bind(nb::module_& module) {
   module.attr("LEAST_SCORE") = kLeastScore;
   module.def("softmax_add_tile", &add_tile, "scores"_a, "first"_a, "bound"_a, "targets"_a, "largest"_a, "total"_a,
-             "wanted"_a, "stream"_a = 0, "unit"_a = nb::none(),
+             "wanted"_a, "stream"_a = 0, "unit"_a = nb::none(), "part"_a = std::numeric_limits<std::int64_t>::max(),
              "Adds the scores (B, n) of entities first .. first + n to the sums (B,) of a softmax: see "
              "csrc/full_softmax/tiles.h. targets: (ids, begin (B,), end (B,)) int64, and on, off (B,) float32 or None. "
              "Runs where the scores lie; their rows are whole vectors of 16 floats. unit: (1,) or None, what "
-             "scores are multiplied by first.");
+             "scores are multiplied by first. part: columns that are summed up at a time, on the CPU; the order of "
+             "sums follows from it.");
   module.def("softmax_slopes", &tile_slopes, "scores"_a, "first"_a, "bound"_a, "targets"_a, "log_sum"_a, "scale"_a,
              "stream"_a = 0, "unit"_a = nb::none(), "element"_a = "fp32", "factor"_a = 1.0f,
              "Replaces the scores of a tile by d loss / d score; log_sum, scale (B,). Without scale (None) all slopes "

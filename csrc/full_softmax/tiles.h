@@ -3,8 +3,8 @@
 //
 // B queries are scored with all entities. With s_ij the score of entity j for query i, y_ij what the softmax should be,
 // and scale_i, the loss is sum_i scale_i (log sum_j e^s_ij - sum_j y_ij s_ij), and d loss / d s_ij is
-// scale_i (e^s_ij / sum_j e^s_ij - y_ij), for sum_j y_ij = 1. Scores are never held for more than a tile of entities,
-// so they are computed twice: for the sums, and for the slopes.
+// scale_i (e^s_ij / sum_j e^s_ij - y_ij), for sum_j y_ij = 1. Scores are held for a tile of entities: where
+// that is not all of them, they are computed twice, for the sums and for the slopes.
 #pragma once
 
 #include <cstdint>

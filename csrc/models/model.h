@@ -68,7 +68,8 @@ class Model {
   virtual bool splits() const { return false; }
   virtual float raw(const Triple&, bool, float*) const { throw std::logic_error(spec_.name + " does not split"); }
   virtual float finish(float, float*) const { throw std::logic_error(spec_.name + " does not split"); }
-  // Gradients, given d loss / d score of the positive and d loss / d query.
+  // Gradients, given d loss / d score of the positive and d loss / d query, which may lie in out.head unless the model
+  // is projected.
   virtual void backward(const Triple& x, bool corrupt_head, float saved, float score_gradient,
                         const float* query_gradient, const TripleGradient& out) const = 0;
 

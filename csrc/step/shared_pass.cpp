@@ -19,7 +19,7 @@ class SharedPass final : public GradientPass {
   explicit SharedPass(const PassContext& context)
       : context_(context), dim_(context.model.spec().entity_dim), scratch_(context.pool.threads()) {
     // Kernels read whole vectors, also from a row's second half.
-    for (auto* rows : {&query_, &query_gradient_, &negative_, &own_gradient_})
+    for (auto* rows : {&query_, &negative_, &own_gradient_})
       rows->stride = padded_stride(dim_ + kVector);
   }
 
@@ -53,51 +53,53 @@ class SharedPass final : public GradientPass {
     };
     for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int worker) {
       score(batch, shape, own, chunk, first, count, scratch_[worker], out);
-      if (whole_ && !one_pass) differentiate_queries(shape, chunk, first, count);
+      if (whole_ && !one_pass) differentiate_queries(shape, chunk, first, count, out);
     });
     if (ranks) {
       gather_weights(shape, *ranks, out);
       if (!one_pass)
         for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int) {
-          differentiate_queries(shape, chunk, first, count);
+          differentiate_queries(shape, chunk, first, count, out);
         });
     }
     clock.lap(PhaseClock::kScores);
 
-    if (one_pass) {
-      for_tasks(context_.pool, shape.chunks * vectors, [&](std::int64_t task, int worker) {
-        differentiate_pairs(shape, task / vectors, task % vectors, scratch_[worker], out);
-      });
+    // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
+    const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
+    const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
+    const std::int64_t negative_tasks = shape.chunks * (one_pass ? vectors : blocks);
+    const auto of_negatives = [&](std::int64_t task, int worker) {
+      if (one_pass) return differentiate_pairs(shape, task / vectors, task % vectors, scratch_[worker], out);
+      const std::int64_t chunk = task / blocks, block = task % blocks;
+      const bool own = block < own_blocks;
+      const std::int64_t first = own ? block * size : shape.own + (block - own_blocks) * size;
+      const std::int64_t count = std::min(size, (own ? shape.own : shape.columns) - first);
+      differentiate_negatives(shape, chunk, first, count, out);
+    };
+    const std::int64_t relations = static_cast<std::int64_t>(batch.relations.size());
+    const std::int64_t positive_tasks = by_relation() ? relations : edge_tasks;
+    const auto of_positives = [&](std::int64_t task, int worker) {
+      if (!by_relation())
+        return differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges),
+                                   out);
+      differentiate_edges(batch, shape, rows, batch.relation_offset[task], batch.relation_offset[task + 1], out);
+      if (update) update(task, worker);
+    };
+    if (one_pass || shape.own > 0) {  // edges need gradients that are made with those of negatives
+      for_tasks(context_.pool, negative_tasks, of_negatives);
+      for_tasks(context_.pool, positive_tasks, of_positives);
     } else {
-      // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
-      const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
-      const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
-      for_tasks(context_.pool, shape.chunks * blocks, [&](std::int64_t task, int) {
-        const std::int64_t chunk = task / blocks, block = task % blocks;
-        const bool own = block < own_blocks;
-        const std::int64_t first = own ? block * size : shape.own + (block - own_blocks) * size;
-        const std::int64_t count = std::min(size, (own ? shape.own : shape.columns) - first);
-        differentiate_negatives(shape, chunk, first, count, out);
-      });
-    }
-    const bool by_relation = context_.model.spec().relation_dim > kLargeRow;
-    if (by_relation) {
-      for_tasks(context_.pool, static_cast<std::int64_t>(batch.relations.size()), [&](std::int64_t r, int worker) {
-        differentiate_edges(batch, shape, rows, batch.relation_offset[r], batch.relation_offset[r + 1], out);
-        if (update) update(r, worker);
-      });
-    } else {
-      for_tasks(context_.pool, edge_tasks, [&](std::int64_t task, int) {
-        differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges), out);
+      for_tasks(context_.pool, negative_tasks + positive_tasks, [&](std::int64_t task, int worker) {
+        if (task < negative_tasks) return of_negatives(task, worker);
+        of_positives(task - negative_tasks, worker);
       });
     }
     clock.lap(PhaseClock::kNegatives);
-    return by_relation;
+    return by_relation();
   }
 
   void visit_buffers(const BatchShape& s, const BufferVisit& visit) override {
     query_.visit(s.positives, visit);
-    query_gradient_.visit(s.positives, visit);
     own_gradient_.visit(s.chunks * s.own, visit);
     negative_.visit(s.chunks * s.columns, visit);
     visit(panel_, s.chunks * s.vectors * kVector * dim_);
@@ -128,14 +130,19 @@ class SharedPass final : public GradientPass {
   template <typename Body>
   void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end, Body body) {
     for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t edge = batch.relation_occurrence[i];
+      const std::int64_t edge = edge_of(batch, i);
       if (i + 1 < end) {
-        const Triple next = triple(batch, rows, batch.relation_occurrence[i + 1]);
+        const Triple next = triple(batch, rows, edge_of(batch, i + 1));
         for (const float* row : {next.head, next.relation, next.tail}) prefetch_row(row, dim_);
       }
       body(edge, triple(batch, rows, edge));
     }
   }
+
+  std::int64_t edge_of(const Batch& batch, std::int64_t i) const {
+    return by_relation() ? batch.relation_occurrence[i] : i;
+  }
+  bool by_relation() const { return context_.model.spec().relation_dim > kLargeRow; }
 
   void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
@@ -228,11 +235,13 @@ class SharedPass final : public GradientPass {
     }
   }
 
-  void differentiate_queries(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count) {
+  // Into the rows of heads' gradients, which edges then replace by theirs.
+  void differentiate_queries(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
+                             EdgeGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
     context_.kernels.gradient(context_.model.similarity(), count, s.columns, dim_, query_.from(first_edge),
                               negative_.from(chunk * s.columns), weight_[first_edge], weight_.stride, 1,
-                              query_gradient_.from(first_edge));
+                              out.head.from(first_edge));
   }
 
   // Where the gradients of the columns of a chunk from `column` on go, as far as the column's side reaches.
@@ -262,7 +271,7 @@ class SharedPass final : public GradientPass {
                                weight_.stride, scratch.my_sum.data(), scratch.their_sum.data());
     for (std::int64_t i = 0; i < s.chunk_size; ++i)
       for (std::int64_t p = 0; p < parts(); ++p)
-        std::memcpy(query_gradient_[first_edge + i] + p * part + column,
+        std::memcpy(out.head[first_edge + i] + p * part + column,
                     scratch.my_sum.data() + i * floats + p * kVector, count * sizeof(float));
     for (std::int64_t j = 0; j < s.columns; ++j) {
       float* gradient = negative_gradient(s, chunk, j, out).data + column;
@@ -277,7 +286,7 @@ class SharedPass final : public GradientPass {
   void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
                            std::int64_t end, EdgeGradients& out) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
-      context_.model.backward(x, batch.corrupt_head, saved_[edge], score_gradient_[edge], query_gradient_[edge],
+      context_.model.backward(x, batch.corrupt_head, saved_[edge], score_gradient_[edge], out.head[edge],
                               {out.head[edge], out.relation[edge], out.tail[edge]});
       if (s.own > 0) add_to((batch.corrupt_head ? out.head : out.tail)[edge], own_gradient_[edge], dim_);
     });
@@ -294,7 +303,7 @@ class SharedPass final : public GradientPass {
   const PassContext context_;
   bool whole_ = true;                                        // whether rows have all their columns here
   const std::int64_t dim_;                                   // of entities, queries and negatives
-  BufferRows query_, query_gradient_;                        // (B, dim)
+  BufferRows query_;                                         // (B, dim)
   BufferRows negative_;                                      // (chunks * columns, dim): the own side first, if any
   BufferRows own_gradient_;                                  // (B, dim): of the own side, as negatives
   BufferRows weight_;                                        // (B, columns): d loss / d comparison

@@ -33,6 +33,12 @@ static inline void tile(std::int64_t k, Left a, Right b, float* c, std::int64_t 
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 16
     for (int v = 0; v < Vectors; ++v) sum[i][v] = kGoesOn ? load(c + i * c_stride + v * kLanes) : broadcast(0.0f);
+  if constexpr (!kGoesOn) {  // or else stores would wait for the memory of their rows one after the other
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 16
+      for (int v = 0; v < Vectors; ++v) __builtin_prefetch(c + i * c_stride + v * kLanes, 1);
+  }
   const float* left = a.data;
   const float* right = b.data;
   for (std::int64_t p = 0; p < k; ++p, left += a.depth_stride, right += b.depth_stride) {

@@ -12,34 +12,36 @@ namespace {
 
 using namespace FRUGAL_ISA;
 
-constexpr std::int64_t kPanels = 4;  // packed together
-constexpr std::int64_t kProductRows = 48, kProductVectors = 16;  // of a piece of a product: whole tiles of registers
+constexpr std::int64_t kPanels = 4;     // packed together
+constexpr std::int64_t kTileRows = 12;  // whole tiles of registers, of every instruction set
+constexpr std::int64_t kPieceTiles = 4, kProductVectors = 16;  // of a piece of a product
+constexpr std::int64_t kAhead = 24;         // steps of the depth for which a gather asks ahead
 constexpr std::int64_t kMostDepths = 1024;  // of a part: two vectors of the right operand stay in the second cache
 
-// rows (count, k) become the transpose of columns (k, count), `from` floats apart; rows are `to` floats apart, room for
-// whole vectors.
-void transpose(const Kernels& best, const float* columns, std::int64_t from, std::int64_t count, std::int64_t k,
-               float* rows, std::int64_t to) {
-  float panel[kProductRows * kLanes];
-  for (std::int64_t p = 0; p < k; p += kLanes) {
-    const float* lines[kLanes];
-    for (std::int64_t l = 0; l < kLanes; ++l) lines[l] = columns + std::min(p + l, k - 1) * from;
-    best.pack(lines, count, panel);
-    for (std::int64_t i = 0; i < count; ++i) std::copy_n(panel + i * kLanes, kLanes, rows + i * to + p);
+std::int64_t tiles_of(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+
+// The columns (k, count) become tiles of kTileRows of them each, (k, kTileRows), one after the other. Each step of the
+// depth lies on another page, where no processor looks ahead.
+void gather_tiles(const float* columns, std::int64_t stride, std::int64_t count, std::int64_t k, float* tiles) {
+  for (std::int64_t p = 0; p < k; ++p) {
+    const float* const ahead = columns + std::min(p + kAhead, k - 1) * stride;
+    for (std::int64_t i = 0; i < count; i += kLanes) __builtin_prefetch(ahead + i);
+    for (std::int64_t i = 0; i < count; i += kTileRows)
+      std::copy_n(columns + p * stride + i, std::min(kTileRows, count - i), tiles + i * k + p * kTileRows);
   }
 }
 
-// Pieces of an m x n result, taken by row blocks within column blocks.
+// Calls body(row, rows, vector, vectors) for the pieces of an m x n result that the tiles begin .. end of its rows make
+// up, whose number counts on from one column of pieces to the next.
 template <typename Body>
-void for_pieces(std::int64_t m, std::int64_t vectors, Body body) {
-  const std::int64_t down = (m + kProductRows - 1) / kProductRows;
-  const std::int64_t across = (vectors + kProductVectors - 1) / kProductVectors;
-  default_pool().parallel_for(down * across, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t piece = begin; piece < end; ++piece) {
-      const std::int64_t row = piece % down * kProductRows, vector = piece / down * kProductVectors;
-      body(row, std::min(kProductRows, m - row), vector, std::min(kProductVectors, vectors - vector));
-    }
-  });
+void for_pieces(std::int64_t m, std::int64_t vectors, std::int64_t begin, std::int64_t end, Body body) {
+  const std::int64_t down = tiles_of(m);
+  for (std::int64_t tile = begin; tile < end;) {
+    const std::int64_t first = tile % down, count = std::min({kPieceTiles, down - first, end - tile});
+    const std::int64_t row = first * kTileRows, vector = tile / down * kProductVectors;
+    body(row, std::min(count * kTileRows, m - row), vector, std::min(kProductVectors, vectors - vector));
+    tile += count;
+  }
 }
 
 }  // namespace
@@ -64,21 +66,27 @@ void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a,
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Rows c, bool adds) {
   const Kernels& best = kernels();
+  const std::int64_t all_vectors = whole_vectors(n), across = (all_vectors + kProductVectors - 1) / kProductVectors;
   const std::int64_t parts = std::max<std::int64_t>(1, (k + kMostDepths - 1) / kMostDepths);
-  for_pieces(m, whole_vectors(n), [&](std::int64_t row, std::int64_t rows, std::int64_t vector, std::int64_t vectors) {
-    std::vector<float> turned;
+  const bool gathers = a.depth_stride != 1 && a.row_stride == 1;
+  default_pool().parallel_for(tiles_of(m) * across, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t room = gathers ? kPieceTiles * kTileRows * std::min(k, kMostDepths) : 0;
+    std::vector<float> tiles(static_cast<std::size_t>(room));
     for (std::int64_t part = 0; part < parts; ++part) {
       const std::int64_t first = part * k / parts, depths = (part + 1) * k / parts - first;
-      Left left{a.data + row * a.row_stride + first * a.depth_stride, a.row_stride, a.depth_stride};
-      if (a.depth_stride != 1 && a.row_stride == 1) {  // each step of the depth would be on another page
-        const std::int64_t stride = whole_vectors(depths) * kLanes;
-        turned.resize(static_cast<std::size_t>(rows * stride));
-        transpose(best, left.data, a.depth_stride, rows, depths, turned.data(), stride);
-        left = {turned.data(), stride, 1};
-      }
       const auto product = adds || part > 0 ? best.multiply_on : best.multiply;
-      product(rows, vectors, depths, left, {b[first] + vector * kLanes, b.stride, kLanes},
-              {c[row] + vector * kLanes, c.stride});
+      for_pieces(m, all_vectors, begin, end,
+                 [&](std::int64_t row, std::int64_t rows, std::int64_t vector, std::int64_t vectors) {
+        const Right right{b[first] + vector * kLanes, b.stride, kLanes};
+        const float* const left = a.data + row * a.row_stride + first * a.depth_stride;
+        if (!gathers)
+          return product(rows, vectors, depths, {left, a.row_stride, a.depth_stride}, right,
+                         {c[row] + vector * kLanes, c.stride});
+        gather_tiles(left, a.depth_stride, rows, depths, tiles.data());
+        for (std::int64_t i = 0; i < rows; i += kTileRows)
+          product(std::min(kTileRows, rows - i), vectors, depths, {tiles.data() + i * depths, 1, kTileRows}, right,
+                  {c[row + i] + vector * kLanes, c.stride});
+      });
     }
   });
 }

@@ -109,9 +109,14 @@ void narrow_row(float* row, std::int64_t columns, const SlopeForm& form) {
 
 }  // namespace
 
-void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums) {
+void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::int64_t part) {
   default_pool().parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) add_row(tile, targets, sums, i);
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t at = 0; at < tile.columns; at += part) {
+        ScoreTile columns = tile;
+        columns.scores += at, columns.first += at, columns.columns = std::min(part, tile.columns - at);
+        add_row(columns, targets, sums, i);
+      }
   });
 }
 

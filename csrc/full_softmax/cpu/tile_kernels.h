@@ -7,8 +7,9 @@
 
 namespace frugal::cpu {
 
-// Adds a tile to the sums. Columns up to the next multiple of 16 are written to: the stride leaves room.
-void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums);
+// Adds a tile to the sums, `part` columns after the other, a multiple of 16 or all. Columns up to the next multiple of
+// 16 are written to: the stride leaves room.
+void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::int64_t part);
 // Replaces a tile's scores by d loss / d score. log_sum: (B,). scale: (B,) or null, see SlopeForm.
 void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
                  const SlopeForm& form = {});

@@ -122,6 +122,24 @@ INSTANTIATE_TEST_SUITE_P(Models, TrainStepTest,
                                   (std::get<1>(info.param) ? "_degree" : "");
                          });
 
+// As a step has it, whose heads' gradients take the place of those of queries.
+TEST_P(TrainStepTest, AQuerysGradientMayLieInThatOfTheHead) {
+  const auto& [sizes, degree_negatives] = GetParam();
+  const auto model = make_model({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f, sizes.rule});
+  if (model->projected()) return;  // its step keeps them apart
+  const std::int64_t dim = sizes.entity_dim, room = dim + 16;
+  const Table entities(2, dim, 1), relations(1, sizes.relation_dim, 2), of_query(1, room, 3);
+  const float* const gradient = of_query.rows({0})[0];
+  const auto backward = [&](bool corrupt_head, bool in_head) {
+    std::vector<float> head(gradient, gradient + room), tail(room), relation(model->relation_gradient_floats() + 16);
+    model->backward({entities.rows({0})[0], relations.rows({0})[0], entities.rows({1})[0]}, corrupt_head, 0.5f, 0.25f,
+                    in_head ? head.data() : gradient, {head.data(), relation.data(), tail.data()});
+    head.resize(dim), tail.resize(dim);
+    return std::tuple(head, tail, relation);
+  };
+  for (const bool corrupt_head : {false, true}) EXPECT_EQ(backward(corrupt_head, true), backward(corrupt_head, false));
+}
+
 TEST(TrainStep, RefusesWhatMakesNoSense) {
   EXPECT_THROW(TrainStep({"TransX", 8, 8, 12.0f, 0.5f}, {}, 0.1f, false, 1, kernels()), std::invalid_argument);
   EXPECT_THROW(TrainStep({"TransE_l2", 8, 9, 12.0f, 0.5f}, {}, 0.1f, false, 1, kernels()), std::invalid_argument);

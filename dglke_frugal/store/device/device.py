@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import threading
 import time
 from typing import Callable, Optional, Sequence, Tuple
@@ -20,6 +21,7 @@ from ... import _native
 from ...errors import first_line
 
 NOTHING = contextlib.nullcontext()
+CACHE_LINE = 64  # bytes
 
 
 def no_op() -> None:
@@ -130,7 +132,10 @@ class Device:
 
     def zeros(self, *shape: int, dtype=np.float32) -> torch.Tensor:
         """New device memory. Raises _native.DeviceError, with what would fit, if there is too little."""
-        return torch.from_numpy(np.zeros(shape, dtype))
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        memory = np.zeros(size + CACHE_LINE, np.uint8)
+        first = -memory.ctypes.data % CACHE_LINE  # a vector across two lines is read and written as two
+        return torch.from_numpy(memory[first : first + size].view(dtype).reshape(shape))
 
     def pinned(self, *shape: int, dtype=np.float32) -> torch.Tensor:
         """New host memory that the device copies from and to on its own."""

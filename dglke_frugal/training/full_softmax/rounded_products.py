@@ -76,7 +76,7 @@ class RoundedMatrix:
 class RoundedProducts:
     """See HostProducts, whose attributes and methods it has."""
 
-    tile_floats = DEVICE_TILE_FLOATS
+    tile_floats, held_floats = DEVICE_TILE_FLOATS, 0
     updates_rows = True
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):

@@ -1,7 +1,8 @@
 """Cross-entropy of queries' softmax over all rows of a table, or of each row alone; the table is updated in passing.
 
 The table is processed tile by tile: for the sums of the softmax, and then for the slopes of the scores, from which a
-tile's gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py).
+tile's gradients come and at once its update. Scores are held for a tile, which may be the whole table and else has its
+scores computed twice, and gradients for a part of it (tiles.py).
 Rows of the batch have a gradient besides, which needs all tiles: theirs wait aside.
 
 The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
@@ -46,8 +47,9 @@ class TableSoftmax:
         self._device, self._bound, self._drop, self._offset = device, bound, drop, offset
         self._free_side_stream = partial(device.side_stream, fills_device=beside_update)
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
-        self._tile, self._part = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats,
-                                           copied=drop is not None)
+        self._tile, self._part, self._summed = tile_rows(
+            shape.queries, shape.rows, shape.dim, products.tile_floats, copied=drop is not None,
+            held=products.held_floats if offset is None else 0)
         self._products = products(device, matmul, shape, self._tile)
         self._scores = zeros(shape.queries, padded(self._tile))
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
@@ -95,7 +97,7 @@ class TableSoftmax:
         self._side_stream.join()
 
         lost = 0.0
-        for first, tile in self._tiles(table, step):
+        for first, tile in self._tiles(table, step, again=log_sum is not None):
             is_all = len(tile) == self._rows  # then a softmax has its scores already
             scores = self._scores[:, : len(tile)]
             if log_sum is None:
@@ -131,7 +133,7 @@ class TableSoftmax:
         for first, tile in self._tiles(table, step):
             scores = self._score(tile, is_met=first == 0 and self._drop is None)
             _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, self._device.stream,
-                                     products.score_unit)
+                                     products.score_unit, self._summed)
         log_sum = torch.add(largest, total.log(), out=self._log_sum)
         self._loss_side_stream = self._device.side_stream(fills_device=True)
         self._loss_side_stream.run(lambda: self._compute_loss(log_sum, wanted, scale))
@@ -157,10 +159,12 @@ class TableSoftmax:
         self._products.scores(scores)
         return scores
 
-    def _tiles(self, table: torch.Tensor, step: torch.Tensor):
-        """(first, rows (n, dim)) of each tile; a copy where dropout drops some of it."""
+    def _tiles(self, table: torch.Tensor, step: torch.Tensor, again: bool = False):
+        """(first, rows (n, dim)) of each tile; a copy where dropout drops some of it. again: in this step."""
         for first in range(0, self._rows, self._tile):
             tile = table[first : first + self._tile, : self._dim]
             if self._drop is not None:
-                tile = self._drop(self._copy[: len(tile)].copy_(tile), step, first)
+                copy = self._copy[: len(tile)]
+                is_made = again and len(tile) == self._rows
+                tile = copy if is_made else self._drop(copy.copy_(tile), step, first)
             yield first, tile

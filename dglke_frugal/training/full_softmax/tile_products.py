@@ -16,7 +16,7 @@ from ...models.device.products import set_matmul
 from ...store.device.device import Device
 from .binary_slopes import binary_slopes
 from .table_update import TableShape
-from .tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS
+from .tiles import DEVICE_TILE_FLOATS, HOST_HELD_FLOATS, HOST_TILE_FLOATS
 
 WIDTH = 16  # floats that a product on the CPU writes at a time
 LEAST_SQUARE = 1e-30  # of a distance, whose gradient is 0 from here on
@@ -33,10 +33,11 @@ class HostProducts:
     A batch's queries are given once, then one tile after the other, with its scores, slopes and gradients.
 
     Attributes:
+        tile_floats, held_floats: as tiles.tile_rows takes them.
         score_unit, gradient_unit: (1,) by what scores, and gradients of rows, are to be multiplied. None: by nothing.
     """
 
-    tile_floats = HOST_TILE_FLOATS
+    tile_floats, held_floats = HOST_TILE_FLOATS, HOST_HELD_FLOATS
     updates_rows = False  # whether they have RoundedProducts.update_rows
     score_unit: Optional[torch.Tensor] = None
     gradient_unit: Optional[torch.Tensor] = None
@@ -85,7 +86,7 @@ class DeviceProducts(HostProducts):
     """On a CUDA device, by cuBLAS, which is slow where a number of rows is no whole vector: what is left over by a tile
     has products of its own."""
 
-    tile_floats = DEVICE_TILE_FLOATS
+    tile_floats, held_floats = DEVICE_TILE_FLOATS, 0
 
     def scores(self, out):
         """See HostProducts."""
@@ -111,6 +112,8 @@ def _vectors(rows: int) -> List[slice]:
 
 class _Euclidean:
     """Scores are -|q - e|, from |q|^2 - 2 q.e + |e|^2."""
+
+    held_floats = 0  # here and below, the order of gradients' sums follows from tiles
 
     def scores(self, out):
         """See HostProducts."""
@@ -140,6 +143,7 @@ class _Euclidean:
 class _PairByPair(HostProducts):
     """Scores are minus a distance that no product gives; kernels make it pair by pair (csrc/models/pair_terms.h)."""
 
+    held_floats = 0
     kind: _native.PairKind
 
     def ask(self, query):

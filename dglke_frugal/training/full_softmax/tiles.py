@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 HOST_TILE_FLOATS = 1 << 19  # of scores, which stay in a processor's cache
+HOST_HELD_FLOATS = 1 << 27  # 512 MiB of scores, which are held rather than computed twice
+HOST_GRADIENT_FLOATS = 1 << 20
 DEVICE_TILE_FLOATS = 1 << 23  # 32 MiB, which stay in that of an H100
 LEAST_TILE, TILE_MULTIPLE = 512, 128  # rows
 ROUNDED_MATMUL = "tf32"  # the --matmul for which factors of products are rounded to fp16 on a GPU
@@ -31,19 +33,26 @@ def whole_words(count: int) -> int:
 
 
 class TileRows(NamedTuple):
-    """Rows of the table whose scores are kept at a time, and rows whose gradients are."""
+    """Rows of the table whose scores are kept at a time, rows whose gradients are, and rows by which a softmax is
+    summed up, on which alone bits depend."""
 
     scores: int
     gradients: int
+    sums: int
 
 
-def tile_rows(batch: int, rows: int, dim: int, floats: int, copied: bool) -> TileRows:
-    """Tiles of one size, but for the last, whose scores are `floats`.
+def tile_rows(batch: int, rows: int, dim: int, floats: int, copied: bool, held: int = 0) -> TileRows:
+    """Tiles of one size, but for the last, whose scores are `floats`. copied: whether tiles of the table are.
 
-    Where the scores of all rows take at most half the memory of the table itself, and no tile of the table is copied,
-    all of them are held, so that they need not be computed twice.
+    Scores of all rows are kept, so that they need not be computed twice, where they are at most `held`, or take at most
+    half the memory of the table itself, of which then nothing is copied.
     """
     most = max(LEAST_TILE, floats // batch)
     each = -(-rows // -(-rows // most))
     tile = min(rows, -(-each // TILE_MULTIPLE) * TILE_MULTIPLE)
-    return TileRows(rows if 2 * batch <= dim and not copied else tile, tile)
+    if 2 * batch <= dim and not copied:
+        return TileRows(rows, tile, rows)
+    if batch * rows <= held:
+        whole_tiles = HOST_GRADIENT_FLOATS // dim // TILE_MULTIPLE * TILE_MULTIPLE
+        return TileRows(rows, min(rows, max(tile, whole_tiles)), tile)
+    return TileRows(tile, tile, tile)

@@ -10,7 +10,8 @@ from ...options import TrainConfig
 from ...store.cache_policy import keeps_hot_rows
 from ...store.row_bytes import FLOAT, row_bytes
 from ..full_softmax.flash_shape import flash_floats, flash_fits
-from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
+from ..full_softmax.tiles import (DEVICE_TILE_FLOATS, HOST_HELD_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows,
+                                  updates_at_once)
 from ..step.native_step import native_step
 from ..step.step_config import KERNEL_MODELS, gradient_stride, step_config
 
@@ -39,19 +40,22 @@ def host_step_bytes(config: TrainConfig, model: Model, dims: RowDims, negatives:
 def full_softmax_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int) -> int:
     """Buffers of training/full_softmax: scores and gradients of tiles, and vectors of queries and of the batch's rows,
     counted as tensors, not measured."""
-    scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
+    on_gpu = config.device.gpu[0] >= 0
+    scores = DEVICE_TILE_FLOATS if on_gpu else HOST_TILE_FLOATS
     positives, loss = config.batch.batch_size, config.loss
 
     model = find_model(config.model.model_name)
     distances, bound = model.similarity != "dot", model.bound
-    matmul = config.device.matmul if config.device.gpu[0] >= 0 and not distances else "fp32"
+    matmul = config.device.matmul if on_gpu and not distances else "fp32"
+    most_held = 0 if on_gpu or distances or loss.loss_genre == "BCE" else HOST_HELD_FLOATS
 
     def of_table(rows: int, dim: int, rate: float, in_batch: int) -> int:
         if flash_fits(matmul, rows, dim, loss.labels == "1vsall", bound, rate):
             return flash_floats(loss.optimizer, positives, rows, dim, in_batch)
-        tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
+        tile = tile_rows(positives, rows, dim, scores, copied=rate > 0, held=most_held)
         rounded = (tile.scores + 4 * positives) * dim // 2 if matmul == ROUNDED_MATMUL else 0
-        held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
+        held = 0 if updates_at_once(matmul, loss.optimizer, rate) else tile.gradients * dim
+        held += tile.scores * dim if rate else 0
         if distances:  # also the scores, and a tile's rows as they are compared (full_softmax/tile_products.py)
             held += 2 * positives * tile.scores + tile.scores * dim
         return positives * tile.scores + held + rows + rounded

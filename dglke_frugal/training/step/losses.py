@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NAMES = ("positive", "negative", "regularization", "total")
+STEPS_AT_ONCE = 64  # whose losses are added together
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,24 @@ class LossSums:
 
     def __init__(self):
         self._sums, self._steps = [0.0] * len(NAMES), 0
+        self._new = []  # between two steps everything takes long, for it has left the processor's caches
 
     def add(self, losses) -> None:
         """losses: Losses or _native.StepLosses of one step."""
-        self._sums = [total + getattr(losses, name) for total, name in zip(self._sums, NAMES)]
-        self._steps += 1
+        self._new.append(losses)
+        if len(self._new) == STEPS_AT_ONCE:
+            self._add_new()
+
+    def _add_new(self) -> None:
+        for name_at, name in enumerate(NAMES):
+            for losses in self._new:
+                self._sums[name_at] += getattr(losses, name)
+        self._steps += len(self._new)
+        self._new.clear()
 
     def take_losses(self) -> Losses:
         """Means over the steps since the last call."""
+        self._add_new()
         means = [total / max(1, self._steps) for total in self._sums]
         self.__init__()
         return Losses(*means)

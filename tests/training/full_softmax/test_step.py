@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from devices import device  # noqa: F401
 from training.full_softmax.oracle import Oracle, kept
-from training.full_softmax.steps import BATCH, Trained, make_batch, make_config, make_tables
+from training.full_softmax.steps import BATCH, RELATIONS, Trained, make_batch, make_config, make_tables
 
 from dglke_frugal import _native
 from dglke_frugal.store.device.device import HostDevice
-from dglke_frugal.training.full_softmax import tile_products
+from dglke_frugal.training.full_softmax import tile_products, tiles
 from dglke_frugal.training.full_softmax.tiles import tile_rows
 
 STEPS = 4
@@ -17,8 +17,10 @@ STEPS = 4
 
 @pytest.fixture
 def small_tiles(monkeypatch):
+    """Whose scores are computed twice."""
     for products in (tile_products.HostProducts, tile_products.DeviceProducts):
         monkeypatch.setattr(products, "tile_floats", 0)
+        monkeypatch.setattr(products, "held_floats", 0)
 
 
 def assert_agrees(config, device, entities=150, weighted=False, scale=1.0):
@@ -52,8 +54,40 @@ def test_several_tiles(model, small_tiles, device):  # noqa: F811
 def test_scores_of_all_rows_are_held_where_rows_are_long(model, optimizer, small_tiles, device):  # noqa: F811
     entities, config = 1300, make_config(model, optimizer=optimizer, learning_rate=1e-3)
     config = replace(config, step=replace(config.step, entity_dim=2 * BATCH, relation_dim=2 * BATCH))
-    assert tile_rows(BATCH, entities, 2 * BATCH, 0, copied=False) == (entities, 512)
+    assert tile_rows(BATCH, entities, 2 * BATCH, 0, copied=False) == (entities, 512, entities)
     assert_agrees(config, device, entities)
+
+
+def test_scores_are_held_where_all_are_few():
+    most = 1000 * 14541
+    assert tile_rows(1000, 14541, 200, 1 << 19, copied=True, held=most) == (14541, 5120, 640)
+    assert tile_rows(1000, 14541, 200, 1 << 19, copied=True, held=most - 1) == (640, 640, 640)
+
+
+@pytest.mark.parametrize("settings", [{}, dict(entity_dropout=0.3, optimizer="adam"), dict(relation_prediction=0.5)],
+                         ids=["plain", "dropout", "relations"])
+@pytest.mark.parametrize("model", ["ComplEx", "SimplE"])
+def test_scores_that_are_held_change_no_bit_and_are_computed_once(model, settings, small_tiles, monkeypatch):
+    """On the CPU. The table is more than two tiles, and its gradients more than one part."""
+    entities, found, products = 1300, [], []
+    monkeypatch.setattr(tiles, "HOST_GRADIENT_FLOATS", 0)
+    multiply = _native.multiply
+
+    def count(a, b, out, transposed, adds=False):
+        products[-1] += len(a) * len(b) if transposed and len(b) > RELATIONS else 0
+        multiply(a, b, out, transposed, adds=adds)
+
+    monkeypatch.setattr(_native, "multiply", count)
+    for held in (0, BATCH * entities):
+        monkeypatch.setattr(tile_products.HostProducts, "held_floats", held)
+        config = make_config(model, **settings)
+        tables = make_tables(config, entities)
+        trained = Trained(config, tables)
+        products.append(0)
+        losses = [trained.run(make_batch(number, entities), number) for number in range(STEPS)]
+        found.append((losses, [table.records.tobytes() for table in tables]))
+    assert found[0] == found[1]
+    assert products == [2 * STEPS * BATCH * entities, STEPS * BATCH * entities]
 
 
 @pytest.mark.parametrize("norm", [1, 2, 2.5])
@@ -101,10 +135,12 @@ def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # n
     np.testing.assert_array_equal(part.cpu().numpy(), masks[5, 0, 1][first:])
 
 
-@pytest.mark.parametrize("model", ["ComplEx", "RESCAL", "TransE_l2", "RotatE"])
-def test_threads_change_no_bit(model, small_tiles):
+@pytest.mark.parametrize("model, held", [("ComplEx", 0), ("ComplEx", 1 << 20), ("RESCAL", 0), ("TransE_l2", 0),
+                                         ("RotatE", 0)])
+def test_threads_change_no_bit(model, held, small_tiles, monkeypatch):
     import torch
 
+    monkeypatch.setattr(tile_products.HostProducts, "held_floats", held)
     found, torch_threads, threads = [], torch.get_num_threads(), _native.num_threads()
     try:
         for count in (1, 2, 5):

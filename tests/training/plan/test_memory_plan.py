@@ -18,6 +18,7 @@ from dglke_frugal.training.plan.memory_plan import GraphSize, plan_memory
 from dglke_frugal.training.run.session import graph_size
 
 ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
+AGAINST_ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all"]
 
 
 @pytest.fixture
@@ -69,8 +70,9 @@ def wide(tmp_path_factory):
         ],
         ["--test"],
         ["--model_name", "TransR", "--hidden_dim", 200],
+        [*AGAINST_ALL, "--batch_size", 512, "--hidden_dim", 100, "--max_step", 2],
     ],
-    ids=["in place", "through a cache", "with a test", "with matrices"],
+    ids=["in place", "through a cache", "with a test", "with matrices", "against all entities, whose scores are held"],
 )
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
