@@ -17,14 +17,14 @@ from dglke_frugal import optim
 from dglke_frugal.cli.stub import stub
 from dglke_frugal.data import graph
 from dglke_frugal.embedding import Embedding, EmbeddingBag
-from dglke_frugal.evaluation import metrics, protocol
+from dglke_frugal.evaluation import known_triples, metrics, protocol
 from dglke_frugal.inference import answers, embeddings
 from dglke_frugal.inference.run import Run
 from dglke_frugal.models import TorchModel
 
 RESULTS = (Run, answers.Answers, answers.AnswerLists, answers.TripleAnswers, embeddings.Embeddings, protocol.Evaluation,
-           metrics.Metrics, graph.Names)
-CLASSES = (*RESULTS, Embedding, EmbeddingBag, TorchModel, optim.SGD, optim.Adagrad, optim.RowwiseAdagrad)
+           metrics.Metrics, known_triples.KnownTriples, graph.Names)
+CLASSES = (*RESULTS, Embedding, EmbeddingBag, TorchModel, *(getattr(optim, name) for name in optim.__all__))
 PACKAGES = ("dglke_frugal.data", "dglke_frugal.evaluation", "dglke_frugal.models")
 # Tools of the package itself, which users have other ways for.
 OF_THE_PACKAGE = {"Evaluation.candidate_counts", "Names.ids_of", "Names.told_apart_by_white_space", "Names.packed",
