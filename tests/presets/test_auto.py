@@ -89,6 +89,16 @@ def test_sums_of_absolute_values_with_large_batches_have_a_smaller_learning_rate
     assert [(each["batch_size"], each["lr"]) for each in found.values()] == [(256, 0.3), (1024, 0.1)]
 
 
+def test_relations_with_few_triples_move_further_in_a_step_of_translations():
+    assert flags_for("TransE_l2", "fb15k-small")["lr"] == 0.3 > flags_for("TransE_l2", "families")["lr"]
+    assert flags_for("ComplEx", "fb15k-small")["lr"] == flags_for("ComplEx", "families")["lr"]
+
+
+def test_rows_of_small_dense_graphs_are_longer():
+    dims = {size: flags_for("ComplEx", size)["hidden_dim"] for size in ("families", "nations", "tree", "fb15k-small")}
+    assert dims == {"families": 256, "nations": 256, "tree": 128, "fb15k-small": 128}
+
+
 def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
     assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
 
