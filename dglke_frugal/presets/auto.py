@@ -6,10 +6,15 @@ Rules are read from top to bottom; all that apply give flags, and a later one ov
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
 
 from ..errors import InputError, shown
 from ..models import built_in_model, is_custom, model_names
+
+if TYPE_CHECKING:
+    from ..data import KnowledgeGraph
 
 PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
@@ -31,7 +36,8 @@ class Situation:
     """What the rules go by.
 
     entities, relations, triples: of the graph; triples are those to train on. has_valid: whether it has validation
-        triples. model: a --model_name. given: flags that the user gives, by name.
+        triples. model: a --model_name. given: flags that the user gives, by name. one_symmetric: whether the graph has
+        one relation, which links most of its pairs both ways.
     """
 
     entities: int
@@ -40,6 +46,16 @@ class Situation:
     has_valid: bool
     model: str
     given: Mapping[str, Any]
+    one_symmetric: bool = False
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, model: str, given: Mapping[str, Any]) -> Situation:
+        """That of a graph."""
+        heads, _, tails = (np.asarray(column, np.int64) for column in graph.train)
+        both_ways = graph.n_relations == 1 and 2 * np.count_nonzero(
+            np.isin(tails * graph.n_entities + heads, heads * graph.n_entities + tails)) > len(heads)
+        return cls(graph.n_entities, graph.n_relations, len(graph.train),
+                   graph.valid is not None and len(graph.valid) > 0, model, given, both_ways)
 
     @property
     def name(self) -> str:
@@ -103,7 +119,7 @@ class Situation:
             return self.size <= (SMALL_ON_GPU if self.on_gpu else SMALL)
         least, most = {"TransE_l1": (DENSE, SMALL_L1), "TransE_l2": (SPARSEST, SMALL)}.get(self.name, (0, 0))
         bound = self.degree >= least or self.relations >= MANY  # each row by many triples, which no margin fits
-        return bound and self.size <= most
+        return bound and self.size <= most and not (self.one_symmetric and self.name == "TransE_l2")
 
 
 @dataclass(frozen=True)
@@ -185,6 +201,9 @@ RULES: Tuple[Rule, ...] = (
     Rule("TransE, sampled negatives, small, fewer than 4 triples per entity", _few_triples_of("TransE_l1", "TransE_l2"),
          dict(lr=0.1, epochs=300), "a row moves in few steps of an epoch, and large ones lose what many triples share"),
     Rule("the same, TransE_l2", _few_triples_of("TransE_l2"), dict(gamma=4.0), "entities with many triples need room"),
+    Rule("TransE_l2, sampled negatives, one relation, which is symmetric",
+         lambda at: _sampled("TransE_l2")(at) and at.one_symmetric, dict(gamma=8.0, lr=0.1),
+         "it is a translation by nearly nothing, so that neighbours gather, and others need room"),
     Rule("TransR, sampled negatives", _sampled("TransR"), dict(hidden_dim=64, gamma=6.0, lr=0.03),
          "a relation has a matrix of dim x dim numbers"),
     Rule("RESCAL", _is("RESCAL"), dict(hidden_dim=64), "a relation has a matrix of dim x dim numbers"),
