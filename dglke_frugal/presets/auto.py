@@ -14,7 +14,7 @@ from ..errors import InputError, shown
 from ..models import built_in_model, is_custom, model_names
 
 if TYPE_CHECKING:
-    from ..data import KnowledgeGraph
+    from ..data import KnowledgeGraph, Triples
 
 PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
@@ -51,11 +51,9 @@ class Situation:
     @classmethod
     def of(cls, graph: KnowledgeGraph, model: str, given: Mapping[str, Any]) -> Situation:
         """That of a graph."""
-        heads, _, tails = (np.asarray(column, np.int64) for column in graph.train)
-        both_ways = graph.n_relations == 1 and 2 * np.count_nonzero(
-            np.isin(tails * graph.n_entities + heads, heads * graph.n_entities + tails)) > len(heads)
         return cls(graph.n_entities, graph.n_relations, len(graph.train),
-                   graph.valid is not None and len(graph.valid) > 0, model, given, both_ways)
+                   graph.valid is not None and len(graph.valid) > 0, model, given,
+                   graph.n_relations == 1 and _links_both_ways(graph.train, graph.n_entities))
 
     @property
     def name(self) -> str:
@@ -270,6 +268,12 @@ RULES: Tuple[Rule, ...] = (
     Rule("fewer than 4,096 triples", lambda at: at.triples < 4096,
          dict(batch_share=16), "an epoch has sixteen steps at least"),
 )
+
+
+def _links_both_ways(triples: Triples, entities: int) -> bool:
+    heads, tails = (np.asarray(column, np.int64) for column in (triples.head, triples.tail))
+    there, back = heads * entities + tails, tails * entities + heads
+    return 2 * np.count_nonzero(np.isin(back, there)) > len(there)
 
 
 def _large(at: Situation, name: str) -> bool:
