@@ -185,6 +185,8 @@ RULES: Tuple[Rule, ...] = (
          "rows of length 1 keep similar entities near each other, and do not learn triples by heart"),
     Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
          "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
+    Rule("RotatE, small", lambda at: _sampled("RotatE")(at) and at.small, dict(reciprocal=True),
+         "a relation has a second row, which asks for heads"),
     Rule("RotatE, small, fewer than 4 triples per entity", _few_triples_of("RotatE"),
          dict(gamma=3.0), "few triples turn a row, and a smaller margin asks for less"),
     Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),

@@ -120,6 +120,11 @@ def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
     assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
 
 
+def test_relations_of_rotations_of_small_graphs_have_a_row_for_heads():
+    assert [flags_for("RotatE", size).get("reciprocal") for size in ("nations", "tree", "FB15k")] == [True, True, None]
+    assert "reciprocal" not in flags_for("RotatE", "nations", {"score_rule": "dglke"})
+
+
 def test_a_model_that_cannot_represent_a_dense_graph_is_named(circle, tmp_path, capsys):
     configuration(["--preset", "auto/TransE", *circle])
     assert "TransE_l1" not in capsys.readouterr().out  # 5 triples per entity
