@@ -120,9 +120,10 @@ def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
     assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
 
 
-def test_relations_of_rotations_of_small_graphs_have_a_row_for_heads():
+def test_relations_of_small_graphs_have_a_row_for_heads():
     assert [flags_for("RotatE", size).get("reciprocal") for size in ("nations", "tree", "FB15k")] == [True, True, None]
     assert "reciprocal" not in flags_for("RotatE", "nations", {"score_rule": "dglke"})
+    assert [flags_for("TransE_l2", size).get("reciprocal") for size in ("tree", "FB15k")] == [True, None]
 
 
 def test_a_model_that_cannot_represent_a_dense_graph_is_named(circle, tmp_path, capsys):
