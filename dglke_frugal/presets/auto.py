@@ -200,8 +200,8 @@ RULES: Tuple[Rule, ...] = (
          "a row's gradients in a step of 1,024 triples are applied one after the other, and overshoot together"),
     Rule("TransE, sampled negatives, small, fewer than 4 triples per entity", _few_triples_of("TransE_l1", "TransE_l2"),
          dict(lr=0.1, epochs=300, reciprocal=True),
-         "a row moves in few steps of an epoch, and large ones lose what many triples share; a second row of a relation "
-         "asks for heads"),
+         "a row moves in few steps of an epoch, and large ones lose what many triples share; a second row of a "
+         "relation asks for heads"),
     Rule("the same, TransE_l2", _few_triples_of("TransE_l2"), dict(gamma=4.0), "entities with many triples need room"),
     Rule("TransE_l2, sampled negatives, one relation, which is symmetric",
          lambda at: _sampled("TransE_l2")(at) and at.one_symmetric, dict(gamma=8.0, lr=0.1),
