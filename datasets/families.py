@@ -116,7 +116,7 @@ def shuffle(rng: random.Random, values: list) -> None:
 def populate(rng: random.Random, people: int, generations: int = 6) -> List[Person]:
     """At least `people` people: founders, and families over the generations that follow."""
     population = Population(rng)
-    founders = max(8, people // (generations * 5 // 4))
+    founders = max(8, people // (generations * 5 // 4), generations // 2)  # few families die out
     generation = [population.add(population.pick(SURNAMES), i % 2 == 0) for i in range(founders)]
     for number in range(generations - 1):
         generation = population.have_children(population.marry(generation))

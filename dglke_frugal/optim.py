@@ -47,7 +47,7 @@ class RowOptimizer(torch.optim.Optimizer):
     counts_updates = False
     _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves gradients to `step`, which has none
 
-    def __init__(self, lr: float, *, clip: Optional[float] = None, **settings):
+    def __init__(self, lr: float, *, clip: Optional[float] = None, **settings: Any):
         """lr: the step size, at least 0. clip: the largest norm of the sum of a row's gradients; a larger one is scaled
         down to it. Raises ValueError."""
         if clip is not None and not (math.isfinite(clip) and clip > 0):

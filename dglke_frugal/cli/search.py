@@ -132,7 +132,7 @@ def _fitted(space, given: Mapping[str, Any], every: bool):
     where = {name: value for name, value in given.items() if name in of_graph}
     graph = load(configuration(_arguments({**where, "valid": True}))[1])
     model = given.get("model_name", space.flags["model_name"])
-    at = Situation(graph.n_entities, graph.n_relations, len(graph.train), True, model, given)
+    at = Situation.of(graph, model, given)
     return fitted(space, at, every), graph, at
 
 

@@ -162,8 +162,7 @@ def _auto_arguments(own, given, defaults, graph) -> tuple[list[str], KnowledgeGr
     if not len(graph.train):
         return [f"--model_name={model}"], graph  # which the run refuses
     processes = max(given.get("num_proc") or 1, torchrun_number("WORLD_SIZE", default=1))
-    at = Situation(graph.n_entities, graph.n_relations, len(graph.train),
-                   graph.valid is not None and len(graph.valid) > 0, model, {**given, "num_proc": processes})
+    at = Situation.of(graph, model, {**given, "num_proc": processes})
     found = {"model_name": model, **auto_flags(at)}
     arguments = [config_file.arguments_of("--preset auto", name, value, defaults[name])
                  for name, value in found.items() if name not in given]

@@ -23,7 +23,7 @@ from .layouts import SPLITS
 from .load import load_graph
 from .name_maps import map_lines
 from .splitting import distinct, divide
-from .table_files import name_bytes
+from .table_files import is_missing, name_bytes
 from .write_text import lines
 
 _MAPS = {"entity": "entities.tsv", "relation": "relations.tsv"}
@@ -90,10 +90,14 @@ class _Role:
         """The ids (n,) int64 of a column's names or ids."""
         if hasattr(items, "detach"):
             items = items.detach().cpu().numpy()
-        if getattr(getattr(items, "dtype", None), "kind", "") not in ("i", "u") or is_single(items):
+        dtype = getattr(items, "dtype", None)
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or is_single(items):  # others may have gaps
             items = [items] if is_single(items) else list(items)
             by_ids = all(isinstance(each, (int, np.integer)) and not isinstance(each, (bool, np.bool_))
                          for each in items) and len(items) > 0
+            gap = next((row for row, each in enumerate(items) if not isinstance(each, str) and is_missing(each)), None)
+            if gap is not None:  # said before what a gap makes of a column: integers become fractions or objects
+                self._number(f"{split}, row {gap}", what.rstrip("s"), items[gap])
         else:
             by_ids = True
         if not len(items):

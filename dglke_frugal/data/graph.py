@@ -63,6 +63,9 @@ class Names(Sequence):
     def __len__(self) -> int:
         return len(self.packed[1]) - 1
 
+    def __repr__(self) -> str:
+        return f"<Names of {len(self):,}: {', '.join(self[:3])}{', ...' if len(self) > 3 else ''}>"
+
     def __getitem__(self, index):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]

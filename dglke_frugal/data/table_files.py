@@ -69,14 +69,19 @@ def read_table(path: Path, order: str, split: str, entities: _native.NameTable, 
         sink.put(f"{split}.{column}", np.frombuffer(ids, np.int32))
 
 
+def is_missing(value: object) -> bool:
+    """Whether it stands for no value, in Python, NumPy or pandas."""
+    return type(value).__name__ in ("NoneType", "NAType", "NaTType") or isinstance(
+        value, (float, np.floating)) and bool(np.isnan(value))
+
+
 def name_bytes(where: str, role: str, name: object) -> bytes:
     """A name as UTF-8. InputError unless it is text, or an integer, that a line of a map of ids and names can hold."""
     if isinstance(name, (int, np.integer)) and not isinstance(name, (bool, np.bool_)):
         name = str(name)
     if not isinstance(name, str):
-        missing = type(name).__name__ in ("NoneType", "NAType", "NaTType") or isinstance(
-            name, (float, np.floating)) and np.isnan(name)
-        message = "is missing" if missing else f"is {shown(repr(name))}, which is neither text nor an integer"
+        message = ("is missing" if is_missing(name) else
+                   f"is {shown(repr(name))}, which is neither text nor an integer")
         raise InputError(f"{where}: the {role} {message}; correct the row or leave it out")
     if not name:
         raise InputError(f"{where}: the {role} has no name; write one, or leave the row out")

@@ -1,12 +1,13 @@
 """`EmbeddingBag`: the sum or mean of the rows of each bag."""
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import torch
 
 from .. import _native
+from ..optim import RowOptimizer
 from ..store.request import Request
 from .compiling import not_compiled
 from .functions import Bags, ReadBags, SumBags, of_type
@@ -22,8 +23,9 @@ class EmbeddingBag(Embedding):
     bags gets the sum of their gradients, in the order of ids.
     """
 
-    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0, optimizer=None, *,
-                 mode: str = "mean", include_last_offset: bool = False, **settings):
+    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0,
+                 optimizer: Optional[RowOptimizer] = None, *, mode: str = "mean", include_last_offset: bool = False,
+                 **settings: Any):
         """mode: "sum" or "mean". include_last_offset: as torch.nn.EmbeddingBag. settings: as for Embedding."""
         if mode not in MODES:
             raise ValueError(f"mode is {' or '.join(MODES)}, not {mode!r}")

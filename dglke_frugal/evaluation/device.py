@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Sequence, Union
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 import numpy as np
 
@@ -12,11 +12,14 @@ from .. import _native
 from ..errors import InputError
 from .model import EmbeddingModel
 
+if TYPE_CHECKING:
+    import torch
+
 _WORKING_BYTES = 1 << 30  # device memory that comparing takes in addition to the table, with some to spare
 _UPLOADED_ROWS = 1 << 16  # together: a mapped file need not fit in host memory
 
 
-def torch_device(gpu: Union[int, Sequence[int]]):
+def torch_device(gpu: Union[int, Sequence[int]]) -> Optional[torch.device]:
     """The torch device of DGL-KE's --gpu flag, None for the CPU. The first of several GPUs is taken.
 
     Raises InputError if there is no such device, or neither PyTorch nor this build can use it.
@@ -52,7 +55,7 @@ def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> Embeddin
     return replace(model, entity=place(model.entity, device), device=device)
 
 
-def place(rows, device):
+def place(rows: Any, device: torch.device) -> Any:
     """Rows (n, dim) float32 as a tensor on the device, or the rows themselves if they do not fit there."""
     count, dim = rows.shape
     return upload(rows, device) if 4 * count * dim + _WORKING_BYTES <= _free_bytes(device) else rows
@@ -64,7 +67,7 @@ def _free_bytes(device) -> int:
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else sys.maxsize
 
 
-def upload(rows, device):
+def upload(rows: Any, device: torch.device) -> torch.Tensor:
     """A copy of rows (n, dim) float32, which may be strided or memory-mapped, as a tensor on the device."""
     import torch
 

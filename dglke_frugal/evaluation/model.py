@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
@@ -144,7 +144,7 @@ class EmbeddingModel:
         return 0.0 if self.is_custom else self.description.bound
 
     @_lets_overflow_pass
-    def candidate_rows(self, rows, relation: int):
+    def candidate_rows(self, rows: Any, relation: int) -> Any:
         """Entity rows (n, entity dim), numpy or torch, as they are scored for queries of `relation`: themselves, or
         projected."""
         if not self.projects:

@@ -252,7 +252,7 @@ def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
     return heads, relations, tails
 
 
-def check_ids(model: EmbeddingModel, triples) -> None:
+def check_ids(model: EmbeddingModel, triples: Columns) -> None:
     """InputError if a triple names an entity or relation that the tables do not have."""
     for what, column, rows in (("head", triples[0], len(model.entity)),
                                ("relation", triples[1], model.n_relations),

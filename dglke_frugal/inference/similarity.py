@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class SimilaritySearch:
     measure, or an index that it does not have.
     """
 
-    def __init__(self, table, right: np.ndarray, measure: str, device: Optional[torch.device] = None,
+    def __init__(self, table: Any, right: np.ndarray, measure: str, device: Optional[torch.device] = None,
                  index: str = "exact"):
         if measure not in MEASURES:
             raise InputError(f"unknown sim_func {measure}; choose one of {', '.join(MEASURES)}")

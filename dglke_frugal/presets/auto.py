@@ -6,10 +6,15 @@ Rules are read from top to bottom; all that apply give flags, and a later one ov
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
 
 from ..errors import InputError, shown
 from ..models import built_in_model, is_custom, model_names
+
+if TYPE_CHECKING:
+    from ..data import KnowledgeGraph, Triples
 
 PREFIX = "auto"
 DEFAULT_MODEL = "ComplEx"
@@ -31,7 +36,8 @@ class Situation:
     """What the rules go by.
 
     entities, relations, triples: of the graph; triples are those to train on. has_valid: whether it has validation
-        triples. model: a --model_name. given: flags that the user gives, by name.
+        triples. model: a --model_name. given: flags that the user gives, by name. one_symmetric: whether the graph has
+        one relation, which links most of its pairs both ways.
     """
 
     entities: int
@@ -40,6 +46,14 @@ class Situation:
     has_valid: bool
     model: str
     given: Mapping[str, Any]
+    one_symmetric: bool = False
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, model: str, given: Mapping[str, Any]) -> Situation:
+        """That of a graph."""
+        return cls(graph.n_entities, graph.n_relations, len(graph.train),
+                   graph.valid is not None and len(graph.valid) > 0, model, given,
+                   graph.n_relations == 1 and _links_both_ways(graph.train, graph.n_entities))
 
     @property
     def name(self) -> str:
@@ -103,7 +117,7 @@ class Situation:
             return self.size <= (SMALL_ON_GPU if self.on_gpu else SMALL)
         least, most = {"TransE_l1": (DENSE, SMALL_L1), "TransE_l2": (SPARSEST, SMALL)}.get(self.name, (0, 0))
         bound = self.degree >= least or self.relations >= MANY  # each row by many triples, which no margin fits
-        return bound and self.size <= most
+        return bound and self.size <= most and not (self.one_symmetric and self.name == "TransE_l2")
 
 
 @dataclass(frozen=True)
@@ -156,15 +170,23 @@ RULES: Tuple[Rule, ...] = (
          "its steps are several times longer"),
     Rule("softmax over all entities, ComplEx", lambda at: at.against_all and at.name == "ComplEx",
          dict(regularizer="n3", regularization_coef=0.05), "the penalty of Lacroix et al., ICML 2018"),
+    Rule("the same, at most 10 million training triples x entities, 8 triples per entity and more",
+         lambda at: at.against_all and at.name == "ComplEx" and at.size <= SMALL / 12 and at.degree >= DENSE,
+         dict(hidden_dim=256), "many triples bind a longer row"),
     Rule("softmax over all entities, TransE and RotatE",
          lambda at: at.against_all and at.name in ("TransE_l1", "TransE_l2", "RotatE"),
          dict(optimizer="row_adagrad", init="uniform", gamma=6.0, regularization_coef=0.0),
          "they measure distances, which a penalty on the size of rows would shrink"),
+    Rule("softmax over all entities, TransE_l2, fewer than 50 triples per relation",
+         lambda at: at.against_all and at.name == "TransE_l2" and at.triples < 50 * at.relations, dict(lr=0.3),
+         "a relation's row moves in few steps of an epoch, and must move far in each"),
     Rule("softmax over all entities, TransE_l2, 40 triples per entity and more",
          lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= DENSEST, dict(normalize_entities=True),
          "rows of length 1 keep similar entities near each other, and do not learn triples by heart"),
     Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
          "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
+    Rule("RotatE, small", lambda at: _sampled("RotatE")(at) and at.small, dict(reciprocal=True),
+         "a relation has a second row, which asks for heads"),
     Rule("RotatE, small, fewer than 4 triples per entity", _few_triples_of("RotatE"),
          dict(gamma=3.0), "few triples turn a row, and a smaller margin asks for less"),
     Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),
@@ -177,8 +199,13 @@ RULES: Tuple[Rule, ...] = (
          lambda at: _sampled("TransE_l1")(at) and at.triples > 10_000, dict(lr=0.1),
          "a row's gradients in a step of 1,024 triples are applied one after the other, and overshoot together"),
     Rule("TransE, sampled negatives, small, fewer than 4 triples per entity", _few_triples_of("TransE_l1", "TransE_l2"),
-         dict(lr=0.1, epochs=300), "a row moves in few steps of an epoch, and large ones lose what many triples share"),
+         dict(lr=0.1, epochs=300, reciprocal=True),
+         "a row moves in few steps of an epoch, and large ones lose what many triples share; a second row of a "
+         "relation asks for heads"),
     Rule("the same, TransE_l2", _few_triples_of("TransE_l2"), dict(gamma=4.0), "entities with many triples need room"),
+    Rule("TransE_l2, sampled negatives, one relation, which is symmetric",
+         lambda at: _sampled("TransE_l2")(at) and at.one_symmetric, dict(gamma=8.0, lr=0.1),
+         "it is a translation by nearly nothing, so that neighbours gather, and others need room"),
     Rule("TransR, sampled negatives", _sampled("TransR"), dict(hidden_dim=64, gamma=6.0, lr=0.03),
          "a relation has a matrix of dim x dim numbers"),
     Rule("RESCAL", _is("RESCAL"), dict(hidden_dim=64), "a relation has a matrix of dim x dim numbers"),
@@ -245,6 +272,12 @@ RULES: Tuple[Rule, ...] = (
     Rule("fewer than 4,096 triples", lambda at: at.triples < 4096,
          dict(batch_share=16), "an epoch has sixteen steps at least"),
 )
+
+
+def _links_both_ways(triples: Triples, entities: int) -> bool:
+    heads, tails = (np.asarray(column, np.int64) for column in (triples.head, triples.tail))
+    there, back = heads * entities + tails, tails * entities + heads
+    return 2 * np.count_nonzero(np.isin(back, there)) > len(there)
 
 
 def _large(at: Situation, name: str) -> bool:

@@ -26,13 +26,16 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..arguments import path
 from ..errors import InputError, shown
 from ..nearest import or_nearest
 from ..options import TrainConfig
 from ..removed_flags import instead_of_flag
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 SPACES = Path(__file__).parent / "spaces"  # the spaces of the package, by model
 PARTS = ("flags", "search", "variants", "start", "full")
@@ -48,7 +51,7 @@ class Choice:
 
     values: Tuple[Value, ...]
 
-    def suggest(self, trial, name: str) -> Value:
+    def suggest(self, trial: Trial, name: str) -> Value:
         """A value for an optuna.Trial."""
         return trial.suggest_categorical(name, list(self.values))
 
@@ -71,7 +74,7 @@ class Range:
         """Whether it holds integers alone."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
-    def suggest(self, trial, name: str) -> Value:
+    def suggest(self, trial: Trial, name: str) -> Value:
         """A value for an optuna.Trial."""
         if self.is_integer:
             return trial.suggest_int(name, self.low, self.high, step=self.step or 1, log=self.log)
@@ -153,7 +156,7 @@ class Space:
         """Flags that some trial's search chooses."""
         return {flag for each in (self, *self.variants.values()) for flag in each.search}
 
-    def suggest(self, trial) -> Dict[str, Any]:
+    def suggest(self, trial: Trial) -> Dict[str, Any]:
         """Flags of an optuna.Trial, those of all trials included."""
         params, variant = {}, ""
         if self.variants:

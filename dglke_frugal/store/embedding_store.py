@@ -6,7 +6,7 @@ import os
 import warnings
 import zlib
 from itertools import chain
-from typing import Callable, Iterable, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .row_blocks import row_blocks
 from .row_bytes import FLOAT
 from .rows.flush_config import FlushConfig, StoreAddress
 from .rows.half_embeddings import Rounding, embeddings_of, stored_embeddings
+
+if TYPE_CHECKING:
+    from .device.device import Device
 
 SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
 ADAGRAD_EPSILON = np.float32(1e-10)
@@ -54,10 +57,12 @@ class EmbeddingStore:
         stalls: what a device has waited for rows (stalls.Stalls); None without one.
     """
 
-    def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
-                 flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
-                 table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
-                 replica: Optional[_native.Replica] = None, exchange=None,
+    def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False,
+                 square_root: Optional[Callable[[np.ndarray], np.ndarray]] = None,
+                 flushing: Optional[FlushConfig] = None, hot_rows: Sequence[Optional[Sequence[int]]] = (),
+                 device: Optional[Device] = None, table: Optional[_native.HostTable] = None,
+                 rounding: Optional[Rounding] = None, state_floats: int = 1,
+                 replica: Optional[_native.Replica] = None, exchange: Any = None,
                  start: Optional[Callable[[_native.HostTable], None]] = None,
                  make_rows: Optional[Callable[[_native.HostTable], RankRows]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding
@@ -89,9 +94,9 @@ class EmbeddingStore:
         self._drained_after = 0  # steps that had ended when all was in the table
 
     @classmethod
-    def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None,
+    def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device: Optional[Device] = None,
                table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None,
-               exchange=None) -> "EmbeddingStore":
+               exchange: Any = None) -> "EmbeddingStore":
         """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
 
         table: of a rank that has columns of its own, its table; else that of the address. rounding: of one in half
@@ -170,7 +175,7 @@ class EmbeddingStore:
             raise RuntimeError("a step's rows lie on the device, which reads and updates them there; use "
                                "dglke_frugal.Embedding, or a DeviceExecutor, for steps of your own")
 
-    def gather(self, ids, out=None):
+    def gather(self, ids: Any, out: Any = None) -> Any:
         """Embeddings of `ids` ((n,) int64 array or tensor on the CPU) as an (n, dim) float32 array.
 
         Writes into `out` (array or tensor) if given. Outside a step, reads the drained table. Raises IndexError for an
@@ -243,7 +248,7 @@ class EmbeddingStore:
         self.state[:] = 0
 
 
-def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
+def write_rows(path: str | os.PathLike, table: Any, dtype: str = "fp32") -> int:
     """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
     with "fp16", of float16. Returns the CRC-32 of the file."""
     rows = (table[block] for block in row_blocks(table.shape[0], FLOAT * table.shape[1]))
@@ -275,7 +280,7 @@ def to_float16(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values), np.clip(values, -largest, largest), values).astype("<f2")
 
 
-def read_rows(path: str | os.PathLike, table) -> None:
+def read_rows(path: str | os.PathLike, table: Any) -> None:
     """Fill a float32 table (rows, dim), which may only know slices of rows, from a .npy file. Raises InputError."""
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 from .. import _native
 from ..errors import InputError
 from .cache_policy import make_policy
 from .rows.flush_config import FlushConfig, StoreAddress
 from .rows.half_embeddings import Rounding, stochastic_rounded_rows
+
+if TYPE_CHECKING:
+    from .device.device import Device
 
 
 class RankRows:
@@ -50,7 +53,7 @@ class InPlaceTable(RankRows):
 
     flushes = False
 
-    def __init__(self, table: _native.HostTable, device=None, rounding: Optional[Rounding] = None):
+    def __init__(self, table: _native.HostTable, device: Optional[Device] = None, rounding: Optional[Rounding] = None):
         self.device = device
         if device is None:
             self.steps = stochastic_rounded_rows(_native.DirectRows(table), rounding)
@@ -60,14 +63,15 @@ class InPlaceTable(RankRows):
             self.steps = ResidentRows(table, device, rounding)
 
     @property
-    def steps_run(self):
+    def steps_run(self) -> int:
         return 0 if self.device is None else super().steps_run
 
 
 class ReplicaRows(RankRows):
     """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
 
-    def __init__(self, table: _native.HostTable, replica: _native.Replica, learning_rate: float, device=None):
+    def __init__(self, table: _native.HostTable, replica: _native.Replica, learning_rate: float,
+                 device: Optional[Device] = None):
         """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or copies its device's
         replica to the host."""
         self.device, self._collective = device, replica
@@ -79,7 +83,7 @@ class ReplicaRows(RankRows):
 
             self.steps = ReplicatedRows(table, replica, device)
 
-    def fail(self, sentence):
+    def fail(self, sentence: str) -> None:
         self._collective.fail(sentence)
 
 
@@ -87,7 +91,7 @@ class ClientRows(RankRows):
     """The rows of one rank of an engine."""
 
     def _make_steps(self, table: _native.HostTable, client: _native.EngineClient, config: FlushConfig, device,
-                    rounding: Optional[Rounding] = None, exchange=None) -> None:
+                    rounding: Optional[Rounding] = None, exchange: Any = None) -> None:
         """exchange: of ranks that synchronise in each step. Raises InputError where the device cannot read host memory
         in place."""
         self._client, self.device = client, device
@@ -108,13 +112,13 @@ class ClientRows(RankRows):
                              "table fits the GPU") from error
 
     @property
-    def steps_run(self):
+    def steps_run(self) -> int:
         return self._client.statistics()["steps"]
 
-    def statistics(self):
+    def statistics(self) -> Optional[dict]:
         return {"ranks": [self._client.statistics()], "flush_workers": []}
 
-    def fail(self, sentence):
+    def fail(self, sentence: str) -> None:
         self._client.fail(sentence)
 
 
@@ -122,8 +126,8 @@ class EngineTable(ClientRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
-                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None, update=None,
-                 rounding: Optional[Rounding] = None, exchange=None):
+                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device: Optional[Device] = None, update: Any = None,
+                 rounding: Optional[Rounding] = None, exchange: Any = None):
         """Start the flush threads.
 
         update: the _native.RowUpdate by which gradients of several ranks change a row; row-wise Adagrad in DGL-KE's
@@ -145,10 +149,10 @@ class EngineTable(ClientRows):
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, self._engine.segment_path,
                                     device is not None, config)
 
-    def statistics(self):
+    def statistics(self) -> Optional[dict]:
         return self._engine.statistics()
 
-    def close(self):
+    def close(self) -> None:
         super().close()
         self._engine.close()
 
@@ -156,13 +160,13 @@ class EngineTable(ClientRows):
 class RemoteTable(ClientRows):
     """The rows of another rank than 0, in a process of its own."""
 
-    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,
-                 rounding: Optional[Rounding] = None, exchange=None):
+    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device: Optional[Device] = None,
+                 rounding: Optional[Rounding] = None, exchange: Any = None):
         """device, rounding, exchange: as for EngineTable; all ranks have one, or none has."""
         self.address = address
         self._make_steps(table, _native.attach_rank(address.segment, rank), address.flushing, device, rounding,
                          exchange)
 
-    def close(self):
+    def close(self) -> None:
         super().close()
         del self.steps, self._client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Optional, Sequence, Union
+from typing import TYPE_CHECKING, Optional, Sequence, Union
 
 from ..data import KnowledgeGraph
 from ..errors import shortages_as_input_errors
@@ -19,8 +19,12 @@ from .run.resume import newest_run
 from .run.run import TrainingRun
 from .run.session import Session, open_device, thread_count
 
+if TYPE_CHECKING:
+    from ..store.device.device import Device
 
-def train(config: TrainConfig, resume: Union[Path, str, None] = None, device=None,
+
+def train(config: TrainConfig, resume: Union[Path, str, None] = None,
+          device: Optional[Device] = None,
           trackers: Sequence[MakeTracker] = (), graph: Optional[KnowledgeGraph] = None) -> Path:
     """Train as the configuration says, or go on with the run in the folder `resume`, or with AUTO with the newest one
     of this model and data set, if there is one. Returns the run's folder.

@@ -37,6 +37,13 @@ def test_graph(families, tmp_path):
     assert len(graph.test) > 2000 and len(graph.valid) > 1000
 
 
+@pytest.mark.parametrize("seed, people", [(0, 100), (1, 250), (2, 150), (3, 120)])
+def test_families_that_die_out_begin_anew_with_more_founders(families, seed, people):
+    splits = families.generate(seed, people)
+    assert people <= len({name for h, _, t in splits["train"] for name in (h, t)}) <= 10 * people
+    assert splits["valid"] and splits["test"]
+
+
 def test_relations_are_true(families):
     splits = families.generate(seed=5, people=600)
     every = [triple for triples in splits.values() for triple in triples]

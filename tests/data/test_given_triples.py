@@ -102,8 +102,12 @@ def test_missing_names_of_pandas(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed (pip install '.[tables]')")
     frame = data_frame(ROWS).astype("string")
     frame.loc[3, "tail"] = pandas.NA
-    with pytest.raises(InputError, match="triples, row 3: the tail is missing"):
-        flags_of_triples(frame, folder=tmp_path)
+    ids = pandas.DataFrame({"head": [0, 1, 2, 3], "relation": 0, "tail": pandas.array([1, 2, 3, None], dtype="Int64")})
+    for given in (frame, ids, ids.astype({"tail": float})):
+        with pytest.raises(InputError, match="triples, row 3: the tail is missing"):
+            flags_of_triples(given, folder=tmp_path)
+    whole = ids.assign(tail=pandas.array([1, 2, 3, 0], dtype="Int64"))
+    assert flags_of_triples(whole, folder=tmp_path) == flags_of_triples(whole.astype(int), folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +120,7 @@ def test_missing_names_of_pandas(tmp_path):
         (dict(triples=[("a\tx", "r", "b")]), "triples, row 0: the name 'a.*' of the head has a tab"),
         (dict(triples=[("a", "r", True)]), "the tail is True, which is neither text nor an integer"),
         (dict(triples=np.array([[0.5, 0, 1]])), "the head is 0.5, which is neither text"),
+        (dict(triples=([0, 1], [0, 0], np.array([0, np.nan]))), "triples, row 1: the tail is missing"),
         (dict(triples=np.array([[0, 0, -1]])), "the tails of triples: -1 is no id"),
         (dict(triples=np.array([[0, 0, 10**12]])), "the entity ids go up to 1,000,000,000,000, and no more than 2"),
         (dict(triples=[("a", "r", 5)]), "the heads of triples are names and the tails of triples are integers"),

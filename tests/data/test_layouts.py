@@ -222,6 +222,7 @@ def test_names_find_and_refuse():
     assert len(table) == 0 and table.find(b"a") == -1 and offsets.tolist() == [0, 1, 3, 6]
     names = Names(lambda: (data, offsets))
     assert names[:2] == ["a", "é"] and [names.id_of(name) for name in names] == [0, 1, 2] and "é" in names
+    assert repr(names) == "<Names of 3: a, é, a b>"
     with pytest.raises(IndexError):
         names[3]
     with pytest.raises(ValueError):

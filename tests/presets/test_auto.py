@@ -1,5 +1,6 @@
 """--preset auto: flags that follow from a graph's size, that go together, and that learn."""
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import dglke_frugal
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.data import from_text
+from dglke_frugal.data import KnowledgeGraph, Triples, from_text
 from dglke_frugal.options import OPTIONS, TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.auto import RULES, Situation, advice, auto_flags, auto_model, is_auto, rows_of_table
@@ -89,8 +90,40 @@ def test_sums_of_absolute_values_with_large_batches_have_a_smaller_learning_rate
     assert [(each["batch_size"], each["lr"]) for each in found.values()] == [(256, 0.3), (1024, 0.1)]
 
 
+def test_relations_with_few_triples_move_further_in_a_step_of_translations():
+    assert flags_for("TransE_l2", "fb15k-small")["lr"] == 0.3 > flags_for("TransE_l2", "families")["lr"]
+    assert flags_for("ComplEx", "fb15k-small")["lr"] == flags_for("ComplEx", "families")["lr"]
+
+
+def test_rows_of_small_dense_graphs_are_longer():
+    dims = {size: flags_for("ComplEx", size)["hidden_dim"] for size in ("families", "nations", "tree", "fb15k-small")}
+    assert dims == {"families": 256, "nations": 256, "tree": 128, "fb15k-small": 128}
+
+
+def test_translations_of_one_symmetric_relation_have_sampled_negatives_and_room():
+    pairs = np.array([(h, (h + step) % 60) for h in range(60) for step in (1, 2, 3)])
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+
+    def of(pairs, relations=1):
+        columns = Triples(pairs[:, 0], np.arange(len(pairs)) % relations, pairs[:, 1])
+        return Situation.of(KnowledgeGraph("g", 60, relations, columns, None, None), "TransE_l2", {})
+
+    assert [of(both).one_symmetric, of(pairs).one_symmetric, of(both, 2).one_symmetric] == [True, False, False]
+    found = auto_flags(of(both))
+    assert (found["neg_sample_size"], found["gamma"], found["lr"]) == (128, 8, 0.1)
+    assert auto_flags(of(pairs))["neg_sample_size"] == "all" and "valid" not in found
+    dense = [replace(of(both), model=model, triples=600) for model in ("TransE", "TransE_l1")]
+    assert [auto_flags(each)["neg_sample_size"] for each in dense] == [128, "all"]
+
+
 def test_margins_of_rotations_are_smaller_where_entities_have_few_triples():
     assert flags_for("RotatE", "tree")["gamma"] == 3 < flags_for("RotatE", "families")["gamma"]
+
+
+def test_relations_of_small_graphs_have_a_row_for_heads():
+    assert [flags_for("RotatE", size).get("reciprocal") for size in ("nations", "tree", "FB15k")] == [True, True, None]
+    assert "reciprocal" not in flags_for("RotatE", "nations", {"score_rule": "dglke"})
+    assert [flags_for("TransE_l2", size).get("reciprocal") for size in ("tree", "FB15k")] == [True, None]
 
 
 def test_a_model_that_cannot_represent_a_dense_graph_is_named(circle, tmp_path, capsys):

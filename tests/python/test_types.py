@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -16,14 +17,14 @@ from dglke_frugal import optim
 from dglke_frugal.cli.stub import stub
 from dglke_frugal.data import graph
 from dglke_frugal.embedding import Embedding, EmbeddingBag
-from dglke_frugal.evaluation import metrics, protocol
+from dglke_frugal.evaluation import known_triples, metrics, protocol
 from dglke_frugal.inference import answers, embeddings
 from dglke_frugal.inference.run import Run
 from dglke_frugal.models import TorchModel
 
 RESULTS = (Run, answers.Answers, answers.AnswerLists, answers.TripleAnswers, embeddings.Embeddings, protocol.Evaluation,
-           metrics.Metrics, graph.Names)
-CLASSES = (*RESULTS, Embedding, EmbeddingBag, TorchModel, optim.SGD, optim.Adagrad, optim.RowwiseAdagrad)
+           metrics.Metrics, known_triples.KnownTriples, graph.Names)
+CLASSES = (*RESULTS, Embedding, EmbeddingBag, TorchModel, *(getattr(optim, name) for name in optim.__all__))
 PACKAGES = ("dglke_frugal.data", "dglke_frugal.evaluation", "dglke_frugal.models")
 # Tools of the package itself, which users have other ways for.
 OF_THE_PACKAGE = {"Evaluation.candidate_counts", "Names.ids_of", "Names.told_apart_by_white_space", "Names.packed",
@@ -75,6 +76,35 @@ def test_everything_public_has_types_and_a_docstring(name):
     messages = [vars(base)[function.__name__].__doc__ for base in (owner.__mro__ if owner else ())
             if function.__name__ in vars(base)]
     assert function.__doc__ or any(messages)
+
+
+def on_reference_pages():
+    """By name, the functions of the modules and classes that the pages of docs/reference name."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    found = {}
+    for name in re.findall(r"^::: (\S+)", pages, re.MULTILINE):
+        place = pydoc.locate(name)
+        parts = [place] if inspect.isclass(place) else [
+            each for key, each in vars(place).items()
+            if not key.startswith("_") and getattr(each, "__module__", None) == name]
+        for each in parts:
+            if inspect.isclass(each):
+                found.update({f"{each.__name__}.{key}": function for key, function in members(each)})
+                if getattr(vars(each).get("__init__"), "__module__", None) == each.__module__:  # none of a Protocol
+                    found[f"{each.__name__}.__init__"] = each.__init__
+            elif inspect.isfunction(each):
+                found[each.__name__] = inspect.unwrap(each)
+    return found
+
+
+def test_everything_on_a_reference_page_has_types():
+    found = on_reference_pages()
+    assert {"EmbeddingStore.gather", "Space.suggest", "EmbeddingBag.__init__", "Tracker.log", "Run.tails"} <= {*found}
+    untyped = [name for name, function in found.items() for each in inspect.signature(function).parameters.values()
+               if each.annotation is each.empty and each.name not in ("self", "cls")]
+    untyped += [name for name, function in found.items() if not name.endswith(".__init__")
+                and "return" not in inspect.unwrap(function).__annotations__]
+    assert not untyped, untyped
 
 
 @pytest.mark.parametrize("name", sorted(name for name in {*FUNCTIONS} - OF_THE_PACKAGE

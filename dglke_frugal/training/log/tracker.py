@@ -22,13 +22,13 @@ from ...files import replace_file
 class Tracker(Protocol):
     """Receives the numbers of one run. Methods are called from one thread, between steps."""
 
-    def start(self, config: Mapping[str, Any], step: int):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         """A run begins, or is resumed at `step` > 0. `config` is made of values that JSON can hold."""
 
-    def log(self, metrics: Mapping[str, float], step: int):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Numbers as of the end of `step` steps, by names like "train/loss"."""
 
-    def close(self):
+    def close(self) -> None:
         """Nothing follows; everything must be on its way."""
 
 
@@ -43,7 +43,7 @@ class JsonLinesTracker:
         self.path = Path(path)
         self._file: Any = None
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         try:
             self._file = open(self.path, "ab+", buffering=0)
             size = self._file.seek(0, os.SEEK_END)
@@ -55,12 +55,12 @@ class JsonLinesTracker:
             raise _cannot_write(self.path, error) from error
         self._write({"step": step, "time": time.time(), "event": "start", "config": dict(config)})
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         numbers = {name: float(value) for name, value in metrics.items()}
         finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
         self._write({"step": step, "time": time.time(), **finite})
 
-    def close(self):
+    def close(self) -> None:
         if self._file:
             self._file.close()
             self._file = None
@@ -81,18 +81,18 @@ class TensorBoardTracker:
         except ImportError as error:
             raise _missing("tensorboard") from error
         self._create: Callable = lambda step: SummaryWriter(str(folder), purge_step=step or None)
-        self._writer = None
+        self._writer: Any = None
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         self._writer = self._create(step)
         self._writer.add_text("config", json.dumps(dict(config), indent=2), step)
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         for name, value in metrics.items():
             self._writer.add_scalar(name, float(value), step)
         self._writer.flush()
 
-    def close(self):
+    def close(self) -> None:
         if self._writer:
             self._writer.close()
 
@@ -106,19 +106,19 @@ class WandbTracker:
         except ImportError as error:
             raise _missing("wandb") from error
         self._wandb, self._folder = wandb, Path(folder)
-        self._run = None
+        self._run: Any = None
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         id_file = self._folder / "wandb_id"
         run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
         self._run = self._wandb.init(project="dglke_frugal", dir=str(self._folder), config=dict(config), id=run_id,
                                      resume="allow")
         id_file.write_text(self._run.id, encoding="utf-8")
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._run.log({name: float(value) for name, value in metrics.items()}, step=step)
 
-    def close(self):
+    def close(self) -> None:
         if self._run:
             self._run.finish()
 
@@ -136,9 +136,9 @@ class MlflowTracker:
         except ImportError as error:
             raise _missing("mlflow") from error
         self._mlflow, self._folder = mlflow, Path(folder)
-        self._run = None
+        self._run: Any = None
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         id_file = self._folder / "mlflow_id"
         run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
         self._run = self._mlflow.start_run(run_id=run_id, run_name=None if run_id else self._folder.name, nested=True)
@@ -146,11 +146,11 @@ class MlflowTracker:
         if run_id is None:  # parameters are written once
             self._mlflow.log_params({name: "" if value is None else str(value) for name, value in config.items()})
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._mlflow.log_metrics({name.replace("@", "_at_"): float(value) for name, value in metrics.items()},
                                  step=step)
 
-    def close(self):
+    def close(self) -> None:
         if self._run:
             self._mlflow.end_run()
             self._run = None
@@ -167,7 +167,7 @@ class CsvTracker:
         self._names = ["step", "time"]
         self._rows: List[Dict[str, Any]] = []
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         if step and self.path.is_file():
             with open(self.path, encoding="utf-8", newline="") as file:
                 reader = csv.DictReader(file)
@@ -175,7 +175,7 @@ class CsvTracker:
                 self._names = [*(reader.fieldnames or self._names)]
         self._write_anew()
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         row = {"step": step, "time": time.time(), **{name: float(value) for name, value in metrics.items()}}
         self._rows.append(row)
         new = [name for name in row if name not in self._names]
@@ -189,7 +189,7 @@ class CsvTracker:
         except OSError as error:
             raise _cannot_write(self.path, error) from error
 
-    def close(self):
+    def close(self) -> None:
         self._rows = []
 
     def _write_anew(self):
@@ -227,10 +227,10 @@ class CallbackTracker:
         self._folder, self._callbacks, self._output = Path(folder), callbacks, output
         self.wants_stop = False
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         """Nothing: callbacks are of validations."""
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         found = {name.partition("/")[2]: value for name, value in metrics.items() if name.startswith("valid/")}
         if not found:
             return
@@ -238,7 +238,7 @@ class CallbackTracker:
             for call in self._callbacks:
                 self.wants_stop |= call(Validation(step, dict(found), self._folder)) is True
 
-    def close(self):
+    def close(self) -> None:
         """Nothing is held."""
 
 
@@ -253,15 +253,15 @@ class Trackers:
         """Whether one of them wants the training to stop."""
         return any(getattr(tracker, "wants_stop", False) for tracker in self._trackers)
 
-    def start(self, config, step):
+    def start(self, config: Mapping[str, Any], step: int) -> None:
         for tracker in self._trackers:
             tracker.start(config, step)
 
-    def log(self, metrics, step):
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
         for tracker in self._trackers:
             tracker.log(metrics, step)
 
-    def close(self):
+    def close(self) -> None:
         for tracker in self._trackers:
             tracker.close()
 
