@@ -23,7 +23,7 @@
 namespace frugal::cuda {
 
 void prefetch(const OwnerTransferRows&, const RowReads&, const OwnerTransferRecords&, const std::int64_t*, unsigned*,
-              std::span<const HostPiece>, const OwnerTransferRecords*, const Launch&) {
+              std::span<const HostPiece>, const Launch&) {
   refuse_cuda();
 }
 void write_back(const OwnerTransferRows&, const RowWriteBacks&, const Publication&, const Launch&) { refuse_cuda(); }

@@ -3,7 +3,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,11 +55,8 @@ class OwnerTransfer {
   PreparedPrefetch prepare_whole_prefetch(const bindings::Bytes& block, const bindings::Bytes& plan,
                                           const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
                                           const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
-                                          const std::string& crossing, bool of_all) const {
-    std::optional<OwnerTransferRecords> blocks;
-    const auto* const own = reinterpret_cast<const float*>(block.data());
-    if (of_all) blocks = owner_transfer_records(rows_.prefetched.rank, buffers_, own);
-    return {block, plan, ids, source, records, prefetch(records, number, turn, crossing, blocks)};
+                                          const std::string& crossing) const {
+    return {block, plan, ids, source, records, prefetch(records, number, turn, crossing)};
   }
 
   PreparedKernel prepare_write_back(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
@@ -103,10 +99,9 @@ class OwnerTransfer {
   }
 
  private:
-  // Rows that this rank owns, to the records of all ranks, and pieces. first: as in cuda::prefetch.
+  // Rows that this rank owns, to the records of all ranks, and pieces.
   PreparedPrefetch::Prefetch prefetch(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
-                                      const std::string& crossing,
-                                      const std::optional<OwnerTransferRecords>& first = {}) const {
+                                      const std::string& crossing) const {
     require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
             "records must be as far apart as rows of floats are");
     require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
@@ -116,7 +111,7 @@ class OwnerTransfer {
     if (is_cuda_)
       return [=, over = crossing_named(crossing), taken = reinterpret_cast<unsigned*>(turn.data())](
                  const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream) {
-        cuda::prefetch(rows, reads, of_ranks, step, taken, pieces, first ? &*first : nullptr, {stream, over});
+        cuda::prefetch(rows, reads, of_ranks, step, taken, pieces, {stream, over});
       };
     return [=, extent = extent_](const RowReads& reads, std::span<const cuda::HostPiece>, std::uintptr_t) {
       check_reads(rows.part, extent, reads);
@@ -153,12 +148,11 @@ void bind(nb::module_& module) {
            "int32, "
            "zero at first, for the kernel's own use.")
       .def("prepare_whole_prefetch", &OwnerTransfer::prepare_whole_prefetch, "block"_a, "plan"_a, "rows"_a, "source"_a,
-           "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", "of_all"_a = false, nb::keep_alive<0, 1>(),
-           nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
-           nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
+           "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+           nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+           nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
            "A PreparedPrefetch: these rows, with the step's block and its plan, of which rows, source and number are "
-           "parts. of_all: the block lies in this rank's buffer, at the same place as in the others', and GPUs each "
-           "bring a part of it to all.")
+           "parts.")
       .def("prepare_write_back", &OwnerTransfer::prepare_write_back, "rows"_a, "leave"_a, "target"_a, "counter"_a,
            "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
            nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),

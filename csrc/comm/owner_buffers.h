@@ -1,7 +1,7 @@
 // Where the words, slots and records of all ranks lie, in the buffers that they reach of each other.
 //
 // A buffer begins with the words that the other ranks write, a line for each rank: of prefetches, then of computations.
-// Behind them are the slots of its rank, and behind those its records and batches, at the same place in each buffer.
+// Behind them are the slots of its rank, and behind those its records, at the same place in each buffer.
 #pragma once
 
 #include <cstddef>

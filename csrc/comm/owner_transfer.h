@@ -8,15 +8,14 @@
 //
 // With P(k), C(k), W(k) for a rank's prefetch, computation and write-back of step k:
 //
-//   1. C(k) comes after P(k) of all ranks: its records are there, and its batch, of which each rank brings a part to
-//      all of them. P(k) ends by telling, and hearing, that.
+//   1. C(k) comes after P(k) of all ranks: its records are there. P(k) ends by telling, and hearing, that.
 //   2. W(k) comes after C(k) of all ranks: the values are in their slots. W(k) begins by telling, and hearing, that. So
 //      do write-backs ahead of step k after C(k - 1), which they only hear.
 //
 // As without owners P(k) comes after W(k - 3) of its own rank, and after its write-backs ahead of k. So by 2 the
-// records and the batch that P(k) stores over, those of k - 3, have been used by all ranks; and by 1 the slots that
-// C(k) writes, of k - 3 and of rows that were written back, have been read by all owners. A rank waits for nothing but
-// work that others submit without waiting for its later steps; so there is no deadlock.
+// records that P(k) stores into, those of k - 3, have been used by all ranks; and by 1 the slots that C(k) writes, of k
+// - 3 and of rows that were written back, have been read by all owners. A rank waits for nothing but work that others
+// submit without waiting for its later steps; so there is no deadlock.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +44,7 @@ struct OwnerTransferRows {
   FRUGAL_HOST_DEVICE float* slot(std::int64_t number, int rank) const { return cache[rank] + number * part.stride; }
 };
 
-// Where the records of a step are, or its batch, in each rank.
+// Where the records of a step are, in each rank.
 struct OwnerTransferRecords {
   float* of[kMostRanks];
 };

@@ -86,8 +86,6 @@ __global__ void __launch_bounds__(kMostThreads)
       [&](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; }, [](const Team&) {});
 }
 
-static_assert(Fetch::kMostMirrors >= kMostRanks - 1);
-
 using PrefetchKernel = void (*)(OwnerTransferRows, RowReads, OwnerTransferRecords, const std::int64_t*, unsigned*,
                                 Sharing, unsigned, const Fetch);
 
@@ -103,12 +101,10 @@ int lanes_for(const OwnerTransferRows& rows) { return lanes_for_words(rows.part.
 }  // namespace
 
 void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records,
-              const std::int64_t* number, unsigned* turn, std::span<const HostPiece> pieces,
-              const OwnerTransferRecords* first, const Launch& launch) {
+              const std::int64_t* number, unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch) {
   const Movement moved =
       prefetch_movement(reads.count, lanes_for(rows), launch.crossing, rows.ranks() * bytes_of(rows));
-  Fetch fetch = fetch_of(pieces);
-  if (first) fetch.divide_first(rows.prefetched.rank, rows.ranks(), first->of);
+  const Fetch fetch = fetch_of(pieces);
   const Sharing by = moved.by;
   const int threads = moved.threads, bytes = moved.list_bytes();
   const unsigned blocks = moved.blocks, all = blocks + fetch.blocks_beside(threads);

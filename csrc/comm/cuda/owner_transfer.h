@@ -12,11 +12,9 @@
 namespace frugal::cuda {
 
 // number: in device memory, read by the kernel. turn: there, too, zeroed, for the kernel's own use. pieces: see
-// prefetch in rows/cuda/prefetch.h; `number` may be part of them, but not of the first. first: unless null, where the
-// first piece, which is the same in all ranks, goes in each: every rank brings a part of it to all.
+// prefetch in rows/cuda/prefetch.h; `number` may be part of them.
 void prefetch(const OwnerTransferRows& rows, const RowReads& reads, const OwnerTransferRecords& records,
-              const std::int64_t* number, unsigned* turn, std::span<const HostPiece> pieces,
-              const OwnerTransferRecords* first, const Launch& launch);
+              const std::int64_t* number, unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch);
 
 // number: publication.value; a publication is needed.
 void write_back(const OwnerTransferRows& rows, const RowWriteBacks& write_backs, const Publication& publication,

@@ -15,28 +15,18 @@ struct Fetch {
   static constexpr int kThreads = 512, kBlocks = 64;  // of a piece, at most: enough loads under way to fill a link
   static constexpr int kAhead = 4;                    // words that a thread asks for before it stores them
   static constexpr int kMost = 14;                    // pieces
-  static constexpr int kMostMirrors = 7;
   struct Piece {
     const float4* from;
     float4* to;
     std::int64_t words;
   };
-  int count = 0, mirrors = 0;
+  int count = 0;
   Piece piece[kMost];
-  float4* mirror[kMostMirrors];  // of the first piece: where else it goes
 
   // floats: a multiple of 4, and so are places.
   void add(const float* from, float* to, std::int64_t floats) {
     if (floats > 0)
       piece[count++] = {reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), floats / 4};
-  }
-  // This device brings its part of the first piece, to all of `to`, of which `own` is the piece's; others the rest.
-  void divide_first(int own, int devices, float* const* to) {
-    Piece& first = piece[0];
-    const std::int64_t begin = first.words * own / devices, end = first.words * (own + 1) / devices;
-    first = {first.from + begin, first.to + begin, end - begin};
-    for (int each = 0; each < devices; ++each)
-      if (each != own) mirror[mirrors++] = reinterpret_cast<float4*>(to[each]) + begin;
   }
   // Of so many threads, few: others bring rows at the same time.
   unsigned blocks_beside(int threads) const { return static_cast<unsigned>(blocks(threads * kAhead, 8)); }
@@ -51,7 +41,6 @@ struct Fetch {
 // The part of block number `block` of so many, as Fetch has them. They take the pieces in turn.
 static __device__ void fetch_pieces(const Fetch& fetch, unsigned block, unsigned blocks) {
   const Fetch::Piece& piece = fetch.piece[block % fetch.count];
-  const int mirrors = block % fetch.count == 0 ? fetch.mirrors : 0;
   const std::int64_t step = blocks / fetch.count * static_cast<std::int64_t>(blockDim.x);
   const std::int64_t mine = block / fetch.count * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   for (std::int64_t i = mine; i < piece.words; i += Fetch::kAhead * step) {
@@ -61,10 +50,7 @@ static __device__ void fetch_pieces(const Fetch& fetch, unsigned block, unsigned
       if (i + k * step < piece.words) word[k] = piece.from[i + k * step];
 #pragma unroll
     for (int k = 0; k < Fetch::kAhead; ++k)
-      if (i + k * step < piece.words) {
-        piece.to[i + k * step] = word[k];
-        for (int m = 0; m < mirrors; ++m) fetch.mirror[m][i + k * step] = word[k];
-      }
+      if (i + k * step < piece.words) piece.to[i + k * step] = word[k];
   }
 }
 

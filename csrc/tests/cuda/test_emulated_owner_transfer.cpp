@@ -1,7 +1,6 @@
 // The kernels by which ranks move rows for each other, run on a CPU, against the CPU's.
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -88,8 +87,7 @@ TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
         const bool are_pieces = crossing != cuda::Crossing::kNone;
         cuda::prefetch(
             found.rows(rank), step.reads(), found.records_of(0), are_pieces ? &prefetched[1] : &number, &turn,
-            are_pieces ? std::span<const cuda::HostPiece>(pieces) : std::span<const cuda::HostPiece>(), nullptr,
-            {0, crossing});
+            are_pieces ? std::span<const cuda::HostPiece>(pieces) : std::span<const cuda::HostPiece>(), {0, crossing});
         ASSERT_EQ(turn, 0);
         if (are_pieces) {
           ASSERT_EQ(there, block);
@@ -104,35 +102,6 @@ TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
             << name_of(each);
         ASSERT_EQ(found.records[0][of_rank][0], -1.0f) << "whose row is in a slot, " << name_of(each);
         ASSERT_NE(found.records[0][of_rank][static_cast<std::size_t>(stride)], -1.0f) << name_of(each);
-      }
-    }
-}
-
-TEST(EmulatedOwnerTransfer, EachRankBringsAPartOfABlockToAll) {
-  const RowLayout layout = RowLayout::for_dim(50, 1, RowElement::kFloat32);
-  const PlannedStep step = plan(1, kTableRows, 33, 2)[0];
-  for (const int of : {1, 2, 3, 4, 8})
-    for (const std::size_t floats : {4, 20, 3000, 90000}) {
-      Ranks ranks = filled({of, layout, 33});
-      std::vector<float> block(floats);
-      std::iota(block.begin(), block.end(), 1.0f);
-      std::vector<std::vector<float>> there(static_cast<std::size_t>(of), std::vector<float>(floats));
-      OwnerTransferRecords places{};
-      for (std::size_t rank = 0; rank < there.size(); ++rank) places.of[rank] = there[rank].data();
-      const std::int64_t plan[] = {5, 1};
-      for (int rank = 0; rank < of; ++rank) {
-        ranks.announce_all(1);
-        unsigned turn = 0;
-        std::int64_t prefetched[] = {0, 0};
-        const cuda::HostPiece pieces[] = {
-            {there[static_cast<std::size_t>(rank)].data(), block.data(), static_cast<std::int64_t>(4 * floats)},
-            {prefetched, plan, 16}};
-        cuda::prefetch(ranks.rows(rank), step.reads(), ranks.records_of(0), &prefetched[1], &turn, pieces, &places,
-                       {0, cuda::Crossing::kBus});
-        ASSERT_EQ(prefetched[0], 5);
-        const std::size_t end = floats / 4 * static_cast<std::size_t>(rank + 1) / static_cast<std::size_t>(of) * 4;
-        for (const auto& each : there)
-          for (std::size_t i = 0; i < floats; ++i) ASSERT_EQ(each[i], i < end ? block[i] : 0.0f) << of << " ranks";
       }
     }
 }

@@ -59,9 +59,6 @@ class CachedRows(FlushedRows):
     def make_records(self, count):
         return self.transfer.make_records(count)
 
-    def make_block(self, size):
-        return self.transfer.make_block(size)
-
     def _prefetch(self, plan, records):
         return self.transfer.prefetch(plan, records)
 

@@ -128,10 +128,6 @@ class DeviceRows:
         """Memory for the records of one of STEPS_ON_DEVICE steps, (count, record_stride) float32."""
         return self.device.zeros(count, self.record_stride)
 
-    def make_block(self, size: int) -> torch.Tensor:
-        """Memory for the packed batch of one of STEPS_ON_DEVICE steps, (size,) uint8."""
-        return self.device.zeros(size, dtype=np.uint8)
-
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
         """Step `step` will use `rows` (U,) int64, ascending and distinct.
 

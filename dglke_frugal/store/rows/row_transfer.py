@@ -3,9 +3,7 @@ for all of them.
 
 With owners all ranks use the same rows in the same steps, each with a plan of the same slots, and each trains some
 columns. A row's owner reads all columns from the host, stores them into the records of the ranks that train them, and
-writes the new values from the ranks' slots to the host. Packed batches, which all ranks have alike, come in the same
-way: each rank reads a part and stores it into the memory of all. The order of the transfers is in
-csrc/comm/owner_transfer.h.
+writes the new values from the ranks' slots to the host. The order of the transfers is in csrc/comm/owner_transfer.h.
 """
 
 from __future__ import annotations
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from .cached_rows import CachedRows
 
 SHAPES = 2  # that steps have: of full batches, and of the rest of an epoch
-BLOCK_BYTES_OF_ROW, BLOCK_BYTES = 48, 4096  # of a packed batch, at most, where a step may use every row of its table
-FLOAT, LINE = 4, 128  # bytes
+FLOAT = 4  # bytes
 
 
 class RowTransfer:
@@ -53,10 +50,6 @@ class RowTransfer:
     def make_records(self, count: int) -> torch.Tensor:
         """See DeviceRows.make_records."""
         return self._device.zeros(count, self._rows.record_stride)
-
-    def make_block(self, size: int) -> torch.Tensor:
-        """See DeviceRows.make_block."""
-        return self._device.zeros(size, dtype=np.uint8)
 
     def prefetch(self, plan: Plan, records: torch.Tensor) -> Prepared:
         """Copy the rows that come from the host to the records."""
@@ -103,17 +96,15 @@ class OwnerTransfer(RowTransfer):
         first = _native.OWNER_WORD_BYTES
         records = first + slots * rows.stride * FLOAT
         count = SHAPES * STEPS_ON_DEVICE
-        blocks = records + count * most * rows.record_stride * FLOAT
-        room = -(-(BLOCK_BYTES_OF_ROW * most + BLOCK_BYTES) // LINE) * LINE
-        self._buffer = peer_buffer(blocks + count * room, rows.device, "rows that GPUs send each other")
+        self._buffer = peer_buffer(records + count * most * rows.record_stride * FLOAT, rows.device,
+                                   "rows that GPUs send each other")
         floats = self._buffer.memory.view(torch.float32)
-        self._records = floats[records // FLOAT : blocks // FLOAT].view(count, most, rows.record_stride)
-        self._blocks = self._buffer.memory[blocks:].view(count, room)
+        self._records = floats[records // FLOAT :].view(count, most, rows.record_stride)
         self.cache = floats[first // FLOAT :][: slots * rows.stride].view(slots, rows.stride)
         self.memory = self.cache, self.cache  # only the owner's kernels read host rows
         self._prefetch_turn = rows.device.zeros(1, dtype=np.int32)
         self._native: Optional[_native.OwnerTransfer] = None
-        self._made = self._blocks_made = 0  # records, and blocks
+        self._made = 0  # records
 
     @property
     def handle(self) -> str:
@@ -133,19 +124,11 @@ class OwnerTransfer(RowTransfer):
         self._made += 1
         return self._records[self._made % len(self._records), :count]
 
-    def make_block(self, size):
-        """In all ranks at the same place, if there is room for it."""
-        if size > self._blocks.shape[1]:
-            return super().make_block(size)
-        self._blocks_made += 1
-        return self._blocks[self._blocks_made % len(self._blocks), :size]
-
     def prefetch(self, plan, records):
         return [self._native.prepare_prefetch(*self._reads(plan, records))]
 
     def whole_prefetch(self, block, memory, plan, records):
-        of_all = len(block) <= self._blocks.shape[1]
-        return self._native.prepare_whole_prefetch(block, memory.memory, *self._reads(plan, records), of_all=of_all)
+        return self._native.prepare_whole_prefetch(block, memory.memory, *self._reads(plan, records))
 
     def _reads(self, plan: Plan, records: torch.Tensor) -> Tuple:
         return plan.rows, plan.source, records, plan.published, self._prefetch_turn, self.crossing

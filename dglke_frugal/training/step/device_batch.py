@@ -46,16 +46,14 @@ class DeviceBlock:
                  in_place: Optional[int]):
         self.layout, self.in_place = layout, in_place
         self.resident = None if in_place in (None, EVERY) else tables[in_place].resident
-        planned = [rows for rows in tables if rows.planned]
-        self.block = planned[0].make_block(layout.bytes) if len(planned) == 1 else device.zeros(
-            layout.bytes, dtype=np.uint8)
+        self.block = device.zeros(layout.bytes, dtype=np.uint8)
         self.fields = arrays_of(self.block, layout.fields)
         self._device = device
         plan_memories = [rows.plan_memory() if rows.planned else None for rows in tables]
         self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, plan_memories)]
         self.records = [None if in_place in (t, EVERY) else rows.make_records(len(plan.rows))
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
-        self.prefetched = device.make_event() if planned else None
+        self.prefetched = device.make_event() if any(rows.planned for rows in tables) else None
         self._prefetch = self._make_prefetch(tables, plan_memories)
 
     def _plan(self, table: str, count: int, memory: Optional[PlanMemory]) -> Plan:
