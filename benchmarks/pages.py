@@ -141,10 +141,12 @@ def _with_published(results: Results, run: str, source: str) -> List[str]:
 
 
 def speed_cpu(results: Results) -> str:
-    """A step of each model on the CPU."""
-    alone = results("train_step-cpu", "models") or {}
-    rows = [[name, significant(found["ms"], 3), significant(1024 / found["ms"], 3)] for name, found in alone.items()]
-    return table([f"model, on {results.machine('train_step-cpu')}", "ms a step", "thousand triples/s"], rows)
+    """A step of models on the CPU, ours and DGL-KE's."""
+    rows = []
+    for name, found in (results("train-cpu", "models") or {}).items():
+        ours, theirs = (found["legs"][who]["step_ms"] for who in ("frugal", "vanilla"))
+        rows.append([name, significant(ours, 3, " ms"), significant(theirs, 3, " ms"), over(theirs, ours)])
+    return table([f"model, on {results.machine('train-cpu')}", "dglke_frugal, a step", "DGL-KE", "ratio"], rows)
 
 
 def speed_gpu(results: Results) -> str:
@@ -316,6 +318,31 @@ def seeds(results: Results) -> str:
     return table(["FB15k, TransE_l2, DGL-KE's recipe", "dglke_frugal", "DGL-KE"], rows)
 
 
+def two_machines(results: Results) -> str:
+    """A step of two machines behind slow networks, as measured and as planned."""
+    rows = []
+    for gbit in ("2.5", "1"):
+        found = {name: results("machines-cpu", f"{name}_{gbit}Gb")
+                 for name in ("step_seconds", "model_over_measured", "wait_share")}
+        if None in found.values():
+            continue
+        step = 1e3 * found["step_seconds"]
+        rows.append([f"{gbit} Gb/s", significant(step, 3, " ms"),
+                     significant(step * found["model_over_measured"], 3, " ms"), f"{100 * found['wait_share']:.1f} %"])
+    return table([f"network of two machines that share {results.machine('machines-cpu')}", "a step",
+                  "as `dglke_frugal plan` has it", "waiting for the other"], rows)
+
+
+def two_machines_sentence(results: Results) -> str:
+    """What two machines send, and their speed over that of two workers."""
+    sent, halves, over_naive, halves_over_naive, over_workers = (
+        results("machines-cpu", name) for name in ("bytes_per_step", "half_bytes_per_step", "bytes_over_naive",
+                                                   "half_bytes_over_naive", "machines_over_workers"))
+    return (f"A machine sends {sent / 1e6:.2f} MB a step, {over_naive:.2f} of what fetching and returning every row "
+            f"would\nsend, and in halves {halves / 1e6:.2f} MB, {halves_over_naive:.2f} of it. On one computer and without a "
+            f"limit, two machines make\n{over_workers:.2f} times the steps of `--num_proc 2` on the same cores.\n")
+
+
 def local_negatives(results: Results) -> str:
     """MRR of several machines by who owns entities and where negatives come from, and of one process."""
     models, names = {"FB15k": "TransE_l2", "wn18rr": "ComplEx"}, {
@@ -395,8 +422,8 @@ def _one_core(results: Results, file: str) -> str:
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
-        large_graph, softmax, embedding, evaluation, seeds, local_negatives, half_rows, search, pykeen,
-        pykeen_sentence)
+        large_graph, softmax, embedding, evaluation, seeds, two_machines, two_machines_sentence, local_negatives,
+        half_rows, search, pykeen, pykeen_sentence)
 }
 
 
