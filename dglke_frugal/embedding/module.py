@@ -28,7 +28,6 @@ from .owners import Owners, OwnerTable, reach_each_other
 from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
-MANY_IDS = 1 << 15  # of a lookup, from which on the memory of their copy is kept
 UPDATES = "optimizer_updates"  # how many the table has had, in its state_dict and files
 Method = TypeVar("Method", bound=Callable)
 
@@ -368,8 +367,7 @@ class Embedding(nn.Module):
     def _request(self, ids: torch.Tensor) -> Request:
         """Raises IndexError for a negative id."""
         numbers = self._numbers(ids)
-        many = len(numbers) >= MANY_IDS
-        copied = self._table.ids_memory.array(len(numbers), np.int64) if many else np.empty(len(numbers), np.int64)
+        copied = np.empty(len(numbers), np.int64)
         _native.copy_ids(numbers, copied, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
         return Request(copied, self.num_embeddings, self._table.owners)
 

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from .. import _native
-from ..store.device_executor import pinned_pool
+from ..store.device_executor import PackingMemory
 from ..store.device.shared_segment import SharedSegment
 from ..store.executor import Executor
 from ..store.request import Request
@@ -137,14 +137,14 @@ class OwnerExecutor(Executor):
             memory = SharedSegment.attach(segment)
         self._lists = _native.OwnerLists(memory, owners.rank, owners.ranks, steps, max_rows)
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, segment, True, None)
-        self._packing = pinned_pool(device)
+        self._packing = PackingMemory(device)
         self._posted: Deque[Request] = deque()  # which some ranks may not have posted yet
         self._known: Deque[_Step] = deque()
         self._running: Optional[_Step] = None
         self._copied: Deque[tuple] = deque()  # (event, memory that is copied before it)
 
     def packing_memory(self, count):
-        return self._packing.array(_native.Lookup.most_packed_bytes(count))
+        return self._packing.array_for(count)
 
     def announce(self, request):
         self._lists.post(request.lookup.rows)

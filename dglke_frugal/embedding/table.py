@@ -22,7 +22,6 @@ from ..optim import RowOptimizer
 from ..options import AUTO
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flushing import EngineTable, InPlaceTable, RemoteTable, RankRows
-from ..store.memory_pool import MemoryPool
 from ..store.request import Request
 from ..store.rows.flush_config import FlushConfig, StoreAddress
 from .config import CacheConfig
@@ -103,7 +102,6 @@ class Table:
     Attributes:
         alone: a lock; raises RuntimeError in a forked process that lacks updates.
         rows: the host table, up to date after `drain`.
-        ids_memory: for copies of ids.
         optimizer: which may be that of other tables, too.
         rule: its updates of this table.
         owners: ranks that divide the rows between them (owners.py).
@@ -138,7 +136,6 @@ class Table:
             except RuntimeError as error:
                 raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
         self.alone: ContextManager = threading.RLock()
-        self.ids_memory = MemoryPool(lambda size: torch.empty(size, dtype=torch.uint8))
         self._executor: Optional[Executor] = None
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0

@@ -1,6 +1,7 @@
 """Lookups carried out on a device: its cache, host rows over the bus, three steps under way at a time."""
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from typing import Callable, Dict, List, Optional
 
@@ -12,7 +13,6 @@ from .device.cuda_device import CudaDevice, Stream
 from .device.device import Device, Event, no_op
 from .executor import RankExecutor
 from .flushing import RankRows
-from .memory_pool import MemoryPool
 from .rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 
 ALIGNMENT = 16  # bytes between the arrays of a block
@@ -70,9 +70,22 @@ class CallersDevice(CudaDevice):
             self._stream, self.stream = callers, callers.number
 
 
-def pinned_pool(device: Device) -> MemoryPool:
-    """Of pinned memory, from which lookups are copied to the device."""
-    return MemoryPool(lambda size: device.pinned(size, dtype=np.uint8))
+class PackingMemory:
+    """Pinned memory for packed lookups, which is used again when nobody has its array any more."""
+
+    def __init__(self, device: Device):
+        self._device = device
+        self._free: List[torch.Tensor] = []
+
+    def array_for(self, count: int) -> np.ndarray:
+        """(bytes,) uint8 with room for a lookup of `count` ids."""
+        size = _native.Lookup.most_packed_bytes(count)
+        memory = self._free.pop() if self._free else None
+        if memory is None or memory.numel() < size:
+            memory = self._device.pinned(size, dtype=np.uint8)
+        array = memory.numpy()
+        weakref.finalize(array, self._free.append, memory).atexit = False
+        return array
 
 
 class _Turn:
@@ -144,11 +157,11 @@ class DeviceExecutor(RankExecutor):
         self.torch_device = rows.device.torch_device
         sums = rows.device.zeros(max_rows, rows.dim)
         self._turns = [_Turn(rows, update, max_rows, sums) for _ in range(STEPS_ON_DEVICE)]
-        self._packing = pinned_pool(self._device)
+        self._packing = PackingMemory(self._device)
         self._written_back = deque(maxlen=STEPS_ON_DEVICE)
 
     def packing_memory(self, count):
-        return self._packing.array(_native.Lookup.most_packed_bytes(count))
+        return self._packing.array_for(count)
 
     def announce(self, request):
         if self._several:
