@@ -273,11 +273,12 @@ def to_float16(values: np.ndarray) -> np.ndarray:
     """The nearest float16; finite numbers beyond the largest become that one, as where rows are kept in half
     precision, with a warning."""
     largest = np.float32(np.finfo(np.float16).max)
-    beyond = int((np.isfinite(values) & (np.abs(values) > largest)).sum())
+    finite = np.isfinite(values)
+    beyond = int((finite & (np.abs(values) > largest)).sum())
     if beyond:
         warnings.warn(f"{beyond} numbers of a table are larger than float16 can be and are saved as {largest:,.0f}; "
                       "use --save_dtype fp32 to keep them", stacklevel=2)
-    return np.where(np.isfinite(values), np.clip(values, -largest, largest), values).astype("<f2")
+    return np.where(finite, np.clip(values, -largest, largest), values).astype("<f2")
 
 
 def read_rows(path: str | os.PathLike, table: Any) -> None:

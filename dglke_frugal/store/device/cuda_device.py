@@ -194,11 +194,9 @@ class CudaDevice(Device):
         _native.enqueue_copy(to, source, count, self.stream)
 
     def fetch(self, pieces):
-        if len(pieces) == 1:  # by the copy engine, since a kernel takes multiprocessors from the running step
-            self.copy(*pieces[0])
-        elif self._maps_host_memory:
+        if self._maps_host_memory and len(pieces) > 1:
             _native.fetch_pieces(pieces, self.stream)
-        else:
+        else:  # by the copy engine: for one piece a kernel would take multiprocessors from the running step
             super().fetch(pieces)
 
     def repeated(self, work, waits_for=None, records=None):
