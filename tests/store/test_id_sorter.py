@@ -5,8 +5,7 @@ import torch
 
 from dglke_frugal import _native
 from dglke_frugal.store.device_executor import CallersDevice, PinnedIds
-
-from test_request import expected
+from sorted_ids import expected
 
 pytestmark = pytest.mark.cuda
 

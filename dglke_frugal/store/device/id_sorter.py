@@ -41,6 +41,7 @@ class IdSorter:
             memory, last_use = self._free.pop(0)
             if memory.most >= count:
                 return memory, last_use
+            last_use.wait()  # before somebody else gets it
         most, device = int(ROOM * count) + 1, self._device
         scratch = _native.SortMemory.scratch_bytes(most, rows, owners)
         if self._scratch.numel() < scratch:
