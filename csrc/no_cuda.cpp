@@ -142,7 +142,7 @@ void add_losses(const LossSpec&, std::span<const float>, std::span<const float>,
   refuse_cuda();
 }
 
-std::size_t sort_bytes(std::int64_t, std::int64_t) { refuse_cuda(); }
+std::size_t sort_bytes(std::int64_t) { refuse_cuda(); }
 void sort_ids(const std::int64_t*, std::int64_t, const OwnerOrder&, std::byte*, std::size_t, const SortedIds&,
               std::uintptr_t) {
   refuse_cuda();

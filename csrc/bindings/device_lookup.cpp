@@ -142,8 +142,8 @@ void bind(nb::module_& module) {
       "(U,) int64 as update_tables takes them. Runs where `records` lies.");
 
   nb::class_<SortMemory>(module, "SortMemory",
-                         "Memory of sorts of up to n ids. sorted (sorted_bytes(n),) and scratch (scratch_bytes(n, rows, "
-                         "owners),) uint8 of a CUDA device; rows (n,) and counts (COUNTS,) int64 of pinned memory.")
+                         "Memory of sorts of up to n ids. sorted (sorted_bytes(n),) and scratch (scratch_bytes(n),) uint8 "
+                         " of a CUDA device; rows (n,) and counts (COUNTS,) int64 of pinned memory.")
       .def("__init__",
            [](SortMemory* self, const Bytes& sorted, const Bytes& scratch, const Numbers& rows, const Numbers& counts) {
              new (self) SortMemory(sort_memory(sorted, scratch, rows, counts));
@@ -152,12 +152,7 @@ void bind(nb::module_& module) {
            nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
       .def_ro("most", &SortMemory::most)
       .def_static("sorted_bytes", &SortMemory::sorted_bytes, "count"_a)
-      .def_static(
-          "scratch_bytes",
-          [](std::int64_t count, std::int64_t rows, int owners) {
-            return cuda::sort_bytes(count, OwnerOrder(rows, owners).numbers());
-          },
-          "count"_a, "rows"_a, "owners"_a)
+      .def_static("scratch_bytes", &cuda::sort_bytes, "count"_a)
       .def_ro_static("COUNTS", &kCounts);
 
   nb::class_<DeviceLookup>(module, "DeviceLookup",

@@ -16,7 +16,7 @@ struct SortMemory {
   std::int64_t most;
   std::byte* sorted;              // sorted_bytes(most)
   std::byte* scratch;             // for one sort at a time
-  std::size_t scratch_bytes;      // cuda::sort_bytes(most, ...)
+  std::size_t scratch_bytes;      // cuda::sort_bytes(most)
   std::int64_t* host_rows;        // (most,)
   cuda::SortedCounts* host_counts;
 

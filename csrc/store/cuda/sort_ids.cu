@@ -46,15 +46,15 @@ auto beginnings(const Number* sorted, Number none) {
 
 int bits_of(Number none) { return static_cast<int>(std::bit_width(none)); }
 
-// What the library's two calls need, the larger one.
-std::size_t library_bytes(std::int64_t count, Number none) {
+// What the library's two calls need, the larger one: for rows with any numbers.
+std::size_t library_bytes(std::int64_t count) {
   std::size_t sort = 0, scan = 0;
   const Number* const numbers = nullptr;
   const std::int32_t* const positions = nullptr;
   cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, sort, numbers, static_cast<Number*>(nullptr), positions,
-                                             static_cast<std::int32_t*>(nullptr), count, 0, bits_of(none)),
+                                             static_cast<std::int32_t*>(nullptr), count),
              "sizing a sort of " + std::to_string(count) + " ids");
-  cuda_check(cub::DeviceScan::InclusiveSum(nullptr, scan, beginnings(numbers, none),
+  cuda_check(cub::DeviceScan::InclusiveSum(nullptr, scan, beginnings(numbers, 0),
                                            static_cast<std::int32_t*>(nullptr), count),
              "sizing a scan of " + std::to_string(count) + " ids");
   return std::max(sort, scan);
@@ -125,9 +125,9 @@ __global__ void give_rows(const SortedCounts* counts, SortedIds out) {
 
 }  // namespace
 
-std::size_t sort_bytes(std::int64_t count, std::int64_t numbers) {
+std::size_t sort_bytes(std::int64_t count) {
   Scratch scratch;
-  return lay_out(nullptr, count, library_bytes(count, static_cast<Number>(numbers)), scratch);
+  return lay_out(nullptr, count, library_bytes(count), scratch);
 }
 
 void sort_ids(const std::int64_t* ids, std::int64_t count, const OwnerOrder& order, std::byte* scratch_memory,

@@ -23,8 +23,8 @@ struct SortedIds {
   SortedCounts* host_counts;
 };
 
-// Bytes of device memory that sort_ids works in, for so many ids and owners' numbers below `numbers`.
-std::size_t sort_bytes(std::int64_t count, std::int64_t numbers);
+// Bytes of device memory that sort_ids works in, for up to so many ids.
+std::size_t sort_bytes(std::int64_t count);
 
 // Enqueues all of it on a cudaStream_t. ids: (count,) of the host, at least one, which stay until it is done. scratch:
 // sort_bytes. Throws DeviceError.

@@ -27,7 +27,7 @@ class IdSorter:
 
     def sort(self, ids: np.ndarray, rows: int, owners: int) -> _native.DeviceLookup:
         """See Device.sort."""
-        memory, last_use = self._memory_for(len(ids), rows, owners)
+        memory, last_use = self._memory_for(len(ids))
         self._stream.wait(last_use)
         return _native.DeviceLookup(ids, rows, owners, memory, self._device.torch_device.index, self._stream.number)
 
@@ -35,7 +35,7 @@ class IdSorter:
         """See Device.give_back."""
         self._free.append((lookup.memory, after))
 
-    def _memory_for(self, count: int, rows: int, owners: int) -> Tuple[_native.SortMemory, Event]:
+    def _memory_for(self, count: int) -> Tuple[_native.SortMemory, Event]:
         """Memory with room for the ids, and the event behind which it may be used."""
         while self._free:
             memory, last_use = self._free.pop(0)
@@ -43,7 +43,7 @@ class IdSorter:
                 return memory, last_use
             last_use.wait()  # before somebody else gets it
         most, device = int(ROOM * count) + 1, self._device
-        scratch = _native.SortMemory.scratch_bytes(most, rows, owners)
+        scratch = _native.SortMemory.scratch_bytes(most)
         if self._scratch.numel() < scratch:
             self._scratch = device.zeros(scratch, dtype=np.uint8)
         memory = _native.SortMemory(device.zeros(_native.SortMemory.sorted_bytes(most), dtype=np.uint8), self._scratch,
