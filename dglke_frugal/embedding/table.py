@@ -287,6 +287,8 @@ class Table:
             self._announced -= 1
             self._close_step()
         else:
+            if self._executor is not None:
+                request.sort_ahead(self._executor.sort)
             request.sorted
             self._close_step()
             self._announce(request)
