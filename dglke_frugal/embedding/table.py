@@ -39,6 +39,8 @@ FORKED = ("this process was forked while updates of the table were on their way 
           "does not have; call close() on the module before forking, or start the process by the method 'spawn'")
 
 
+FORKED_FROM_DEVICE = ("this process was forked from one whose GPU reads the table in host memory, and does not have that "
+                      "memory; start the process by the method 'spawn'")
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
 
 
@@ -62,10 +64,13 @@ os.register_at_fork(after_in_child=_leave_behind)
 
 
 class _Lost:
-    """In place of the lock of a table whose updates are in the process that this one was forked from."""
+    """In place of the lock of a table of which something is in the process that this one was forked from alone."""
+
+    def __init__(self, sentence: str):
+        self._sentence = sentence
 
     def __enter__(self):
-        raise RuntimeError(FORKED)
+        raise RuntimeError(self._sentence)
 
     def __exit__(self, *error):
         pass
@@ -132,7 +137,8 @@ class Table:
         else:
             self._check_memory(rows, dim)
             try:
-                self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim))
+                self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim),
+                                              managed=self._reads_in_place() and _native.has_managed_memory())
             except RuntimeError as error:
                 raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
         self.alone: ContextManager = threading.RLock()
@@ -163,6 +169,12 @@ class Table:
             raise ValueError("flush='direct' is for a table on a GPU, which stores updates itself; use 'p2f' on the "
                              "CPU")
         self._in_place = self._config.flush == "none" and on_cpu
+
+    def _reads_in_place(self) -> bool:
+        """Whether a GPU reads and writes rows in host memory, and no other process."""
+        config = self._config
+        return (isinstance(self._device, torch.device) and self._device.type == "cuda" and config.ranks == 1
+                and config.flush in (AUTO, "direct"))
 
     def __deepcopy__(self, memo: Dict) -> "Table":
         """A table of its own, without the lookups to come. Raises InputError if there is no memory."""
@@ -209,10 +221,13 @@ class Table:
         kept = [request.leave_behind() for request in self._pending]
         if self._executor is not None and not isinstance(self._executor, TableExecutor):
             if self._config.ranks > 1 or self._executor.dirty:
-                self.alone = _Lost()
+                self.alone = _Lost(FORKED)
             kept += [self._executor, self._device_at_work]
             self._executor = self._device_at_work = self._open = None
             self._announced = self._max_rows = 0
+        if self.rows.is_managed:
+            self.alone = _Lost(FORKED_FROM_DEVICE)
+            kept.append(self.rows)
         for each in kept:  # their destructors would wait
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 

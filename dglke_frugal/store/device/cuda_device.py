@@ -178,7 +178,9 @@ class CudaDevice(Device):
         if not self._maps_host_memory:
             raise _native.DeviceError("the device does not address host memory as the host does")
         address = table.records.ctypes.data
-        if address not in self._registered:
+        if table.is_managed:
+            table.map_for(self.torch_device.index)
+        elif address not in self._registered:
             self._registrations.append(_native.HostRegistration(table.records))
             self._registered.add(address)
 
