@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import InputError
 from ..files import replace_file
 from ..progress import progress
-from .graph import Triples
+from .graph import KnowledgeGraph, Triples
 from .write_text import lines
 
 BLOCK = 1 << 20  # triples made at a time
@@ -131,6 +131,19 @@ class SyntheticGraph:
                 block = self.triples(start, min(start + BLOCK, end))
                 yield block
                 bar.update(len(block))
+
+    def in_memory(self) -> KnowledgeGraph:
+        """The graph without going through files."""
+        splits = {}
+        for split, (begin, end) in self.splits.items():
+            columns = [np.empty(end - begin, np.int32) for _ in range(3)]
+            done = 0
+            for block in self.blocks(split):
+                for column, values in zip(columns, block):
+                    column[done : done + len(block)] = values
+                done += len(block)
+            splits[split] = Triples(*columns)
+        return KnowledgeGraph(self.name, self.n_entities, self.n_relations, **splits)
 
 
 def write(graph: SyntheticGraph, folder: Path, layout: str = "udd") -> Path:
