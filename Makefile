@@ -55,8 +55,8 @@ $(VENV)/bin/python:
 	$(call step,Making a virtual environment,venv,$(PYTHON) -m venv $(VENV))
 	$(call step,Updating pip,pip,$(PIP) install --upgrade pip)
 
-# The versions that CI has: left to the resolver, torch may bring several GB of CUDA libraries. Not compiled: Python does
-# it at the first import, for the third of all modules that are imported.
+# The versions that CI has: left to the resolver, torch may bring several GB of CUDA libraries. pip compiles
+# nothing, since Python compiles a module that it imports.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(call step,Installing PyTorch and build tools,dependencies,$(PIP) install --no-compile -c constraints.txt torch \
 	    "setuptools>=77" nanobind "cmake>=3.26" ninja)
