@@ -375,20 +375,6 @@ def half_rows(results: Results) -> str:
                   "largest - smallest of float32"], rows)
 
 
-def search(results: Results) -> str:
-    """What searches over the package's spaces found."""
-    presets = {"fb15k_237/complex": "fb15k_237/complex_softmax_relations, seed 1", "wn18rr/rotate": "wn18rr/rotate"}
-    rows = []
-    for name, found in (results("recipe_search-1gpu", "runs") or {}).items():
-        preset = results("recipes-1gpu", "runs", presets[name], "MRR")
-        rows.append([f"`{name.split('/')[1]}` on {name.split('/')[0].replace('fb15k_237', 'FB15k-237')}",
-                     str(found["trials"]), significant(found["seconds"], 3, " s"),
-                     significant(found["full"]["seconds"]["training"], 2, " s"), mrr(found["full"]["test"]["MRR"]),
-                     mrr(preset)])
-    return table([f"search, on {results.machine('recipe_search-1gpu')}", "trials", "searching", "training the best",
-                  "test MRR", "the preset's"], rows)
-
-
 def pykeen(results: Results) -> str:
     """Triples/s of ours and of PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
     rows = []
@@ -424,7 +410,7 @@ TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
         large_graph, softmax, embedding, evaluation, seeds, two_machines, two_machines_sentence, local_negatives,
-        half_rows, search, pykeen, pykeen_sentence)
+        half_rows, pykeen, pykeen_sentence)
 }
 
 
