@@ -32,6 +32,7 @@ import re
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -40,7 +41,9 @@ import numpy as np
 from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.training.batches.edge_partition import partition_edges, row_owners
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.machines.group import MEASURED_BYTES
 from dglke_frugal.training.machines.network_plan import USABLE, NetworkPlan
+from dglke_frugal.training.machines.transport import BETWEEN
 
 from . import namespaces, result_file
 
@@ -88,7 +91,9 @@ def work(options: Dict[str, Any]) -> None:
         "batch_size": BATCH, "neg_sample_size": NEGATIVES, "neg_adversarial_sampling": True, "num_proc": count,
         "row_dtype": options["row_dtype"], "partition": "hash", "parallel": "rows"})
     graph = SyntheticGraph(options["entities"], RELATIONS, options["triples"], skew=0.9).in_memory()
-    with Machines(60.0) as group:
+    with Machines(options.get("timeout", 60.0)) as group:
+        if options.get("transport") == "nccl":
+            group.use_nccl()
         owners = row_owners("hash", graph.n_entities, count)
         parts = partition_edges("hash", graph, count).parts
         sources = [sampler(graph, worker, owners, parts[worker], count) for worker in range(count)]
@@ -107,7 +112,7 @@ def work(options: Dict[str, Any]) -> None:
         else:
             step = make_step(step_config(config), matmul="fp32")
             step.early_done = tables.early_done
-        network, traffic = group.bytes_per_second() if count > 1 else 0.0, tables.boundaries.traffic
+        network, traffic = carried(group) if count > 1 else 0.0, tables.boundaries.traffic
         loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
@@ -127,6 +132,17 @@ def work(options: Dict[str, Any]) -> None:
             "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
             "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
         tables.close()
+
+
+def carried(group) -> float:
+    """As Machines.bytes_per_second, of the transport."""
+    floats = [0 if other == group.machine else MEASURED_BYTES // 4 for other in range(group.machines)]
+    for number in (-3, -2):  # the first one opens what there is to open
+        group.barrier()
+        began = time.perf_counter()
+        group.transport.post(BETWEEN, number, np.zeros(sum(floats), np.float32), floats, floats)
+        group.transport.wait(BETWEEN, number)
+    return 4 * sum(floats) / (time.perf_counter() - began)
 
 
 def machines(options: Dict[str, Any], gbit: Optional[float] = None, apart: bool = False,
@@ -171,7 +187,7 @@ def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
 def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     """Two machines with a GPU each, one such machine alone, and one GPU alone by the command line."""
     reports = machines({**options, "gpu": True})
-    alone = mean(machines({**options, "gpu": True, "machines": 1}), "step_seconds")
+    alone = mean(machines({**options, "gpu": True, "machines": 1, "transport": "gloo"}), "step_seconds")
     plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "beside_bytes"),
                        mean(reports, "urgent_bytes"), alone, overlapped=0.0)
     with tempfile.TemporaryDirectory() as folder:
@@ -212,6 +228,7 @@ def main() -> None:
     parser.add_argument("--gbit", type=float, nargs="*", default=[2.5, 1.0], help="of the network (%(default)s)")
     parser.add_argument("--gpu", action="store_true", help="measure machines with a GPU each, and nothing else")
     parser.add_argument("--steps", type=int, default=60, help="of each measurement (%(default)s)")
+    parser.add_argument("--transport", choices=["gloo", "nccl"], default="gloo", help=argparse.SUPPRESS)
     parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -225,7 +242,7 @@ def main() -> None:
     result: Dict[str, Any] = {**given, "machines": MACHINES, "relations": RELATIONS, "dim": DIM, "batch": BATCH,
                               "negatives": NEGATIVES}
     if options.gpu:
-        result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES)}))
+        result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES), "transport": options.transport}))
         return report(result, options.json)
     naive = naive_bytes(SyntheticGraph(options.entities, RELATIONS, triples, skew=0.9).in_memory())
     floats = machines(given, cores=own)
