@@ -23,6 +23,7 @@ import numpy as np
 from ...errors import InputError, first_line, shortage
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
+from ..run.interrupt import Interrupt
 from .transport import LANES, GlooTransport, MachineError, NcclTransport
 
 INTERFACES = "GLOO_SOCKET_IFNAME"
@@ -304,7 +305,7 @@ class _Watch:
                 self._end(self._sentence)
             elif now - self._said > patience:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
-                          f"answered for {patience:g} seconds")
+                          f"answered for {patience:g} s")
 
     def heard_of(self) -> Set[int]:
         """The machines that have come."""
@@ -320,7 +321,8 @@ class _Watch:
         """A connection is closed. Wait for this process to be ended with the sentence: that of a machine which said
         why, or that on the machine which is not heard of any more."""
         self._patience = LOST_SECONDS
-        self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
+        with Interrupt(None):  # torchrun, whose rendezvous may go with that machine, must not end this process first
+            self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
 
     def _end(self, sentence: str) -> None:
         """End the process at once: its main thread may wait for a machine that is not there."""

@@ -46,6 +46,34 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
     assert_same(trained(folder), trained(one))
 
 
+TOLD_TO_END = """
+import threading
+import dglke_frugal.training.machines.group as group
+explain = group._Watch.explain
+class Told:
+    def __init__(self, event):
+        self.event = event
+    def __getattr__(self, name):
+        return getattr(self.event, name)
+    def wait(self, *given):
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.event.wait(*given)
+def told_to_end(watch):
+    watch._stop = Told(watch._stop)
+    explain(watch)
+group._Watch.explain = told_to_end
+"""
+
+
+def test_a_machine_says_why_it_ends_before_torchrun_ends_it(machines):
+    """As torchrun does when its rendezvous has gone, with the machine that was killed."""
+    arguments, _ = machines.arguments("--max_step", 14)
+    processes = machines.start_all(2, arguments, suffering=at_step(7, 0, KILL), first=TOLD_TO_END)
+    codes, outputs = machines.end_all(processes)
+    assert codes[1] == 1 and "machine 0 (" in sentence_of(outputs)[1], (codes, outputs)
+
+
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
