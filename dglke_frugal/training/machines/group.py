@@ -301,7 +301,7 @@ class _Watch:
             # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first.
             elif silent and (now - self._said <= patience or self._said - others[longest] > LOST_SECONDS / 2):
                 self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
-                          f"for {patience:g} seconds")
+                          f"for {patience:g} s")
                 self._end(self._sentence)
             elif now - self._said > patience:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
