@@ -69,9 +69,9 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
                                                    if name not in OWN_FLAGS}})
     if config.device.num_proc not in (1, group.machines):
-        raise InputError(f"torchrun has started {group.machines} machines and --num_proc says "
-                         f"{config.device.num_proc}; start as many, since a run goes on with the number that it began "
-                         "with, or leave --num_proc out")
+        raise InputError(f"torchrun has started {group.machines} machines, and the run has {config.device.num_proc} "
+                         f"(--num_proc): start {config.device.num_proc}, since a run goes on with the number that it "
+                         "began with; a new one needs no --num_proc")
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
     products = group.all_of(config.device.matmul)  # a machine with another GPU may not have all of them
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",

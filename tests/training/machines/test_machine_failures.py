@@ -154,7 +154,7 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
 
 @pytest.mark.parametrize("given, environment, sentence", [
     ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
-    ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
+    ([("--num_proc", 3)] * 2, {}, "has started 2 machines, and the run has 3 (--num_proc): start 3"),
     ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "machine 0 of 2 ("),
     ([("--partition", "relation")] * 2, {}, "hash, range or metis"),
     ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
