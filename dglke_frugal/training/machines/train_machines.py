@@ -113,6 +113,8 @@ def check_machines(config: TrainConfig) -> None:
          f"over machines it is hash, range or metis, and not {device.partition}"),
         (device.rel_part, "--rel_part", "over machines triples are divided by their heads; leave it out"),
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
+        (config.model.normalize_entities, "--normalize_entities",
+         "one machine brings rows to length 1, several do not; leave it out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out"),
     ):
         if wrong:

@@ -160,8 +160,9 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
     ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
+    ([("--normalize_entities", "--flush", "none")] * 2, {}, "several do not; leave it out"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "timeout"])
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
