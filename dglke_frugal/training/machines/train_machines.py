@@ -181,8 +181,9 @@ def _of_one(config: TrainConfig) -> TrainConfig:
 
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     """The memory plan of one machine: its share of the entities, and all of the rest."""
-    machines = config.device.num_proc
-    return plan_memory(_of_one(config), replace(size, entities=-(-size.entities // machines)), folder)
+    machines, one = config.device.num_proc, _of_one(config)
+    one = replace(one, device=replace(one.device, partition=config.device.partition or "hash"))
+    return plan_memory(one, replace(size, entities=-(-size.entities // machines)), folder)
 
 
 def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:

@@ -41,11 +41,13 @@ def test_a_faster_network_and_fewer_bytes_are_faster():
 
 
 def test_the_command_plans_each_machine(capsys):
-    main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "25Gb", "--one_machine", "1e5", "--json"])
+    size = ["--entities", "1000000", "--triples", "5000000"]
+    main(["plan", *size, "--nnodes", "2", "--network", "25Gb", "--one_machine", "1e5", "--json"])
     two = json.loads(capsys.readouterr().out)
-    main(["plan", "--entities", "1000000", "--json"])
+    main(["plan", *size, "--json"])
     one = json.loads(capsys.readouterr().out)
     assert two["host"]["parts"]["entity table"] * 2 == one["host"]["parts"]["entity table"]
+    assert two["host"]["parts"]["triples"] == one["host"]["parts"]["triples"] + 4 * 5_000_000  # and whose they are
     assert two["network"]["machines"] == 2 and two["network"]["bytes_per_step"] > 0
     main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "100Mb", "--one_machine", "1e6"])
     assert "one machine alone would be faster" in capsys.readouterr().out
