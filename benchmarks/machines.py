@@ -8,7 +8,8 @@ The second line is for two GPUs, one for each machine, over the loopback network
 
 TransE_l2, dim 400, batches of 1024 with 256 negatives, a generated graph whose triples are skewed as Freebase's.
 
-Machines draw negatives from their own entities (--negatives local).
+Machines draw negatives from their own entities (--negatives local). The default takes 6 GB of memory and 2 GB of
+temporary files.
 
 [bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine
 that fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn
