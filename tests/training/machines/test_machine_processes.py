@@ -11,7 +11,7 @@ def metrics(output):
 
 
 @pytest.mark.parametrize("count, given", [
-    (2, ["--partition", "hash", "--negatives", "local"]),
+    (2, ["--negatives", "local"]),
     (3, ["--partition", "range"]),
     pytest.param(2, ["--partition", "metis", "--negatives", "local"], marks=NEEDS_METIS),
     pytest.param(3, ["--partition", "metis", "--row_dtype", "fp16", "-adv"], marks=NEEDS_METIS),
