@@ -34,7 +34,6 @@ import re
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -44,9 +43,7 @@ from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.training.batches.edge_partition import partition_edges, row_owners
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.machines.group import MEASURED_BYTES
 from dglke_frugal.training.machines.network_plan import USABLE, NetworkPlan
-from dglke_frugal.training.machines.transport import BETWEEN
 
 from . import namespaces, result_file
 
@@ -115,9 +112,7 @@ def work(options: Dict[str, Any]) -> None:
     parts = [np.load(folder / name) for name in PARTS] if count > 1 else [None]
     if not options.get("gpu"):  # else each row that a step touches would take the memory of a huge page
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
-    with Machines(options.get("timeout", 60.0)) as group:
-        if options.get("transport") == "nccl":
-            group.use_nccl()
+    with Machines(60.0) as group:
         owners = row_owners("hash", graph.n_entities, count)
         sources = [sampler(graph, worker, owners, part, count) for worker, part in enumerate(parts)]
         tables = machine_tables(config, graph, owners, group.transport,
@@ -135,7 +130,7 @@ def work(options: Dict[str, Any]) -> None:
         else:
             step = make_step(step_config(config), matmul="fp32")
             step.early_done = tables.early_done
-        network, traffic = carried(group) if count > 1 else 0.0, tables.boundaries.traffic
+        network, traffic = group.bytes_per_second() if count > 1 else 0.0, tables.boundaries.traffic
         loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
@@ -155,17 +150,6 @@ def work(options: Dict[str, Any]) -> None:
             "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
             "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
         tables.close()
-
-
-def carried(group) -> float:
-    """As Machines.bytes_per_second, of the transport."""
-    floats = [0 if other == group.machine else MEASURED_BYTES // 4 for other in range(group.machines)]
-    for number in (-3, -2):  # the first one opens what there is to open
-        group.barrier()
-        began = time.perf_counter()
-        group.transport.post(BETWEEN, number, np.zeros(sum(floats), np.float32), floats, floats)
-        group.transport.wait(BETWEEN, number)
-    return 4 * sum(floats) / (time.perf_counter() - began)
 
 
 def machines(options: Dict[str, Any], gbit: Optional[float] = None, apart: bool = False,
@@ -210,7 +194,7 @@ def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
 def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     """Two machines with a GPU each, one such machine alone, and one GPU alone by the command line."""
     reports = machines({**options, "gpu": True})
-    alone = mean(machines({**options, "gpu": True, "machines": 1, "transport": "gloo"}), "step_seconds")
+    alone = mean(machines({**options, "gpu": True, "machines": 1}), "step_seconds")
     plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "beside_bytes"),
                        mean(reports, "urgent_bytes"), alone, overlapped=0.0)
     with tempfile.TemporaryDirectory() as folder:
@@ -251,7 +235,6 @@ def main() -> None:
     parser.add_argument("--gbit", type=float, nargs="*", default=[2.5, 1.0], help="of the network (%(default)s)")
     parser.add_argument("--gpu", action="store_true", help="measure machines with a GPU each, and nothing else")
     parser.add_argument("--steps", type=int, default=60, help="of each measurement (%(default)s)")
-    parser.add_argument("--transport", choices=["gloo", "nccl"], default="gloo", help=argparse.SUPPRESS)
     parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -275,7 +258,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
     naive = 0.0 if options.gpu else naive_bytes(graph)
     del graph  # whose memory the machines need
     if options.gpu:
-        result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES), "transport": options.transport}))
+        result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES)}))
         return result
     floats = machines(given, cores=own)
     halves = machines({**given, "row_dtype": "fp16"}, cores=own)

@@ -53,10 +53,6 @@ class Boundaries:
 
     def post_urgent(self) -> None:
         """Within a step: rows that are used in the next one have been written, and travel while all else is."""
-        if self.transport.in_one_order:  # which is that of the other thread's work
-            boundary = self._next
-            self._beside.start(lambda: self._take_urgent(self._post(URGENT, boundary)))
-            return
         posted = self._post(URGENT, self._next)
         self._beside.start(lambda: self._take_urgent(posted))
 

@@ -24,7 +24,7 @@ from ...errors import InputError, first_line, shortage
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
 from ..run.interrupt import Interrupt
-from .transport import LANES, GlooTransport, MachineError, NcclTransport
+from .transport import LANES, GlooTransport, MachineError
 
 INTERFACES = "GLOO_SOCKET_IFNAME"
 BEAT_SECONDS = 0.2
@@ -150,18 +150,6 @@ class Machines(Group):
         while not self._store.check(keys):
             time.sleep(MEET_SECONDS)
 
-    def use_nccl(self) -> None:
-        """Blocks of steps go by NCCL from now on; collective."""
-        # torch would end the process with a stack trace where NCCL finds that another machine has gone.
-        os.environ.update(TORCH_NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ENABLE_MONITORING="0")
-        import torch
-        import torch.distributed as dist
-
-        torch.cuda.set_device(0)
-        forever = timedelta(hours=COLLECTIVE_HOURS)
-        nccl, alive = (dist.new_group(backend=backend, timeout=forever) for backend in ("nccl", "gloo"))
-        self.transport = NcclTransport(nccl, alive, self.machine, self.machines)
-
     # ---- messages
 
     def all_bytes(self, content: bytes) -> List[bytes]:
@@ -233,7 +221,6 @@ class Machines(Group):
         if error is None:
             import torch.distributed as dist
 
-            self.transport.close()
             dist.destroy_process_group()
 
 

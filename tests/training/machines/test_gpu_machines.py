@@ -1,6 +1,4 @@
 """Machines that compute on a GPU each, with rows in host memory, have the files of one machine."""
-import time
-
 import pytest
 from training.machines.conftest import at_step
 from training.parallel.conftest import assert_same, trained
@@ -9,18 +7,6 @@ OWN_GPU = """
 if "RANK" in os.environ:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(os.environ["RANK"])]
-"""
-# Until one transport is chosen.
-BY_NCCL = """
-if "RANK" in os.environ:
-    os.environ.update(NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
-    import dglke_frugal.training.machines.train_machines as machines
-    open_gpu = machines._open_gpu
-    def opened(config, group):
-        device = open_gpu(config, group)
-        group.use_nccl()
-        return device
-    machines._open_gpu = opened
 """
 
 
@@ -48,31 +34,27 @@ def test_a_model_without_kernels_of_its_own_is_refused(machines):
 @pytest.mark.parametrize("given", [
     [], ["--matmul", "tf32x3"], ["--model_name", "ComplEx", "--negatives", "local"], ["--row_dtype", "fp16"],
 ], ids=["fp32", "tf32x3", "local", "halves"])
-@pytest.mark.parametrize("transport", ["", BY_NCCL], ids=["gloo", "nccl"])
-def test_two_gpus_as_machines_have_the_bits_of_two_gpus_of_one(machines, given, transport):
+def test_two_gpus_as_machines_have_the_bits_of_two_gpus_of_one(machines, given):
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
     machines.use_gpus()
     flags = ["--max_step", 30, "--partition", "hash", *given]
-    folder, _ = machines.run_all(2, *flags, "--gpu", 0, first=OWN_GPU + transport)
+    folder, _ = machines.run_all(2, *flags, "--gpu", 0, first=OWN_GPU)
     one, _ = machines.run(*flags, "--gpu", 0, 1, "--parallel", "rows")
     assert_same(trained(folder), trained(one))
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("transport", ["", BY_NCCL], ids=["gloo", "nccl"])
-def test_a_killed_machine_with_a_gpu_is_named(machines, transport):
+def test_a_killed_machine_with_a_gpu_is_named(machines):
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
     machines.use_gpus()
     arguments, _ = machines.arguments("--max_step", 100, "--gpu", 0)
-    processes = machines.start_all(2, arguments, first=OWN_GPU + transport,
+    processes = machines.start_all(2, arguments, first=OWN_GPU,
                                    suffering=at_step(50, 1, "os.kill(os.getpid(), signal.SIGKILL)"))
     processes[1].wait(timeout=120)
-    died = time.monotonic()
     codes, outputs = machines.end_all(processes)
-    print(f"{time.monotonic() - died:.1f} s after it died:\n{outputs[0]}")
     assert codes[0] == 1 and "machine 1 (" in outputs[0].splitlines()[-1], outputs
     assert "frame #" not in outputs[0] and "Traceback" not in outputs[0], outputs
