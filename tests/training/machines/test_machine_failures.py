@@ -46,6 +46,34 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
     assert_same(trained(folder), trained(one))
 
 
+TOLD_TO_END = """
+import threading
+import dglke_frugal.training.machines.group as group
+explain = group._Watch.explain
+class Told:
+    def __init__(self, event):
+        self.event = event
+    def __getattr__(self, name):
+        return getattr(self.event, name)
+    def wait(self, *given):
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.event.wait(*given)
+def told_to_end(watch):
+    watch._stop = Told(watch._stop)
+    explain(watch)
+group._Watch.explain = told_to_end
+"""
+
+
+def test_a_machine_says_why_it_ends_before_torchrun_ends_it(machines):
+    """As torchrun does when its rendezvous has gone, with the machine that was killed."""
+    arguments, _ = machines.arguments("--max_step", 14)
+    processes = machines.start_all(2, arguments, suffering=at_step(7, 0, KILL), first=TOLD_TO_END)
+    codes, outputs = machines.end_all(processes)
+    assert codes[1] == 1 and "machine 0 (" in sentence_of(outputs)[1], (codes, outputs)
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
@@ -124,14 +152,15 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
 
 @pytest.mark.parametrize("given, environment, sentence", [
     ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
-    ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
+    ([("--num_proc", 3)] * 2, {}, "has started 2 machines, and the run has 3 (--num_proc): start 3"),
     ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "machine 0 of 2 ("),
     ([("--partition", "relation")] * 2, {}, "hash, range or metis"),
     ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
     ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
+    ([("--normalize_entities", "--flush", "none")] * 2, {}, "several do not; leave it out"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "timeout"])
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
