@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/parallel/thread_pool.h"
 #include "base/random/dropout.h"
+#include "models/row_loss.h"
 #include "models/similarity/softmax_row.h"
 #include "rows/cpu/host_warp.h"
 #include "rows/summed_row.h"
