@@ -14,7 +14,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start many processes, each of which would compile the package's Python again where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: quickstart welcome test test-python test-cpp packages sanitize sanitize-and-install flags clean
+.PHONY: quickstart welcome test test-python test-cpp packages sanitize cpp-and-install sanitize-and-python flags clean
 
 quickstart: welcome $(VENV)/installed
 	@$(BIN)/python -m recipes.quickstart
@@ -26,11 +26,14 @@ welcome:
 
 # All of them, also after some have failed or could not be built; what is missing is reported once more at the end.
 test:
-	@$(MAKE) --keep-going test-cpp sanitize-and-install test-python || { csrc/tests/packages.sh; exit 1; }
+	@$(MAKE) --keep-going cpp-and-install sanitize-and-python || { csrc/tests/packages.sh; exit 1; }
 
-# pip keeps but one processor busy.
-sanitize-and-install:
-	@$(MAKE) --keep-going --jobs=2 sanitize $(VENV)/installed-for-tests
+# pip keeps but one processor busy, and Python's tests wait often: the sanitizers have the time that these leave.
+cpp-and-install sanitize-and-python: $(VENV)/installed
+cpp-and-install:
+	@$(MAKE) --keep-going --jobs=2 test-cpp $(VENV)/installed-for-tests
+sanitize-and-python:
+	@$(MAKE) --keep-going --jobs=2 sanitize test-python
 
 test-python: $(VENV)/installed-for-tests
 	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile
@@ -41,20 +44,21 @@ packages:
 
 test-cpp: packages $(VENV)/installed
 	$(BIN)/cmake -S . -B $(CPP_BUILD) -DFRUGAL_TESTS=ON
-	$(BIN)/cmake --build $(CPP_BUILD)
+	env -u MAKEFLAGS $(BIN)/cmake --build $(CPP_BUILD)  # ninja would share two jobs with pip
 	$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure -j2
 
 # The engine's tests under the thread and address sanitizers, and clang's thread-safety analysis.
 sanitize: packages $(VENV)/installed
-	env -u MAKEFLAGS csrc/tests/run_sanitizers.sh build/sanitizers  # ninja would share two jobs with pip
+	env -u MAKEFLAGS nice -n 19 csrc/tests/run_sanitizers.sh build/sanitizers
 
 $(VENV)/bin/python:
 	$(call step,Making a virtual environment,venv,$(PYTHON) -m venv $(VENV))
 	$(call step,Updating pip,pip,$(PIP) install --upgrade pip)
 
-# The versions that CI has: left to the resolver, torch may bring several GB of CUDA libraries.
+# The versions that CI has: left to the resolver, torch may bring several GB of CUDA libraries. pip compiles
+# nothing, since Python compiles a module that it imports.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(call step,Installing PyTorch and build tools,dependencies,$(PIP) install -c constraints.txt torch \
+	$(call step,Installing PyTorch and build tools,dependencies,$(PIP) install --no-compile -c constraints.txt torch \
 	    "setuptools>=77" nanobind "cmake>=3.26" ninja)
 	@touch $@
 
@@ -63,7 +67,7 @@ $(VENV)/installed: $(VENV)/dependencies $(SOURCES)
 	@touch $@
 
 $(VENV)/installed-for-tests: $(VENV)/installed
-	$(call step,Installing what the tests need,tests,$(PIP) install -c constraints.txt --no-build-isolation -e ".[test]")
+	$(call step,Installing what the tests need,tests,$(PIP) install --no-compile -c constraints.txt "dglke-frugal[test]")
 	@touch $@
 
 # What is made from the declarations of flags.

@@ -8,7 +8,8 @@ The second line is for two GPUs, one for each machine, over the loopback network
 
 TransE_l2, dim 400, batches of 1024 with 256 negatives, a generated graph whose triples are skewed as Freebase's.
 
-Machines draw negatives from their own entities (--negatives local).
+Machines draw negatives from their own entities (--negatives local). The default takes 6 GB of memory and 2 GB of
+temporary files.
 
 [bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine
 that fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn
@@ -26,6 +27,7 @@ measured speed of the network.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -37,6 +39,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.training.batches.edge_partition import partition_edges, row_owners
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
@@ -48,6 +51,8 @@ MACHINES, BATCH, NEGATIVES, DIM, RELATIONS = 2, 1024, 256, 400, 14_824
 ROW_BYTES = 4 * (DIM + 1)
 COUNTED = 20  # steps whose rows are counted
 FIRST = 10  # steps that are not timed
+COLUMNS, PARTS = ("head.npy", "relation.npy", "tail.npy"), ("part-0.npy", "part-1.npy")  # files of a graph
+PR_SET_THP_DISABLE = 41
 
 
 def sampler(graph, worker: int, owners=None, part=None, machines: int = MACHINES) -> Sampler:
@@ -68,6 +73,22 @@ def naive_bytes(graph) -> float:
     return 2 * ROW_BYTES * foreign / (COUNTED * MACHINES)
 
 
+def write_graph(folder: Path, entities: int, triples: int) -> KnowledgeGraph:
+    """Make the graph, and write it and the triples of each machine for the machines' processes, which would need far
+    more memory to make them."""
+    graph = SyntheticGraph(entities, RELATIONS, triples, skew=0.9).in_memory()
+    files = dict(zip(COLUMNS, graph.train))
+    files.update(zip(PARTS, partition_edges("hash", graph, MACHINES).parts))
+    for name, array in files.items():
+        np.save(folder / name, array)
+    return graph
+
+
+def read_graph(folder: Path, entities: int) -> KnowledgeGraph:
+    """The graph that was written."""
+    return KnowledgeGraph("generated", entities, RELATIONS, Triples(*(np.load(folder / name) for name in COLUMNS)))
+
+
 def work(options: Dict[str, Any]) -> None:
     """One machine: trains on the graph and prints what it did as JSON. Rows that no step touches take no memory."""
     from dglke_frugal import _native
@@ -82,16 +103,18 @@ def work(options: Dict[str, Any]) -> None:
     fill = StartValues.fill  # entities stay zero: 33 GB of them would take more memory than the rows of these steps
     StartValues.fill = lambda self, table, *columns, **owned: None if owned else fill(self, table, *columns)
     _native.set_num_threads(options["threads"])
-    count = options.get("machines", MACHINES)
+    count, folder = options.get("machines", MACHINES), Path(options["folder"])
     config = TrainConfig.from_flags({
         "model_name": "TransE_l2", "hidden_dim": DIM, "gamma": 10.0, "lr": 0.1, "regularization_coef": 1e-9, "seed": 1,
         "batch_size": BATCH, "neg_sample_size": NEGATIVES, "neg_adversarial_sampling": True, "num_proc": count,
         "row_dtype": options["row_dtype"], "partition": "hash", "parallel": "rows"})
-    graph = SyntheticGraph(options["entities"], RELATIONS, options["triples"], skew=0.9).in_memory()
+    graph = read_graph(folder, options["entities"])
+    parts = [np.load(folder / name) for name in PARTS] if count > 1 else [None]
+    if not options.get("gpu"):  # else each row that a step touches would take the memory of a huge page
+        ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
     with Machines(60.0) as group:
         owners = row_owners("hash", graph.n_entities, count)
-        parts = partition_edges("hash", graph, count).parts
-        sources = [sampler(graph, worker, owners, parts[worker], count) for worker in range(count)]
+        sources = [sampler(graph, worker, owners, part, count) for worker, part in enumerate(parts)]
         tables = machine_tables(config, graph, owners, group.transport,
                                 [None if each == group.machine else source for each, source in enumerate(sources)])
         steps = FIRST + options["steps"]
@@ -217,6 +240,12 @@ def main() -> None:
     if options.worker:
         work(options.worker)
         return
+    with tempfile.TemporaryDirectory() as folder:
+        report(measure(options, Path(folder)), options.json)
+
+
+def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
+    """folder: for the graph."""
     triples = 5 * options.entities
     cores = sorted(os.sched_getaffinity(0))
     own = [cores[machine::MACHINES] for machine in range(MACHINES)]
@@ -224,10 +253,13 @@ def main() -> None:
              "threads": max(1, len(own[0]))}
     result: Dict[str, Any] = {**given, "machines": MACHINES, "relations": RELATIONS, "dim": DIM, "batch": BATCH,
                               "negatives": NEGATIVES}
+    graph = write_graph(folder, options.entities, triples)
+    given["folder"] = str(folder)
+    naive = 0.0 if options.gpu else naive_bytes(graph)
+    del graph  # whose memory the machines need
     if options.gpu:
         result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES)}))
-        return report(result, options.json)
-    naive = naive_bytes(SyntheticGraph(options.entities, RELATIONS, triples, skew=0.9).in_memory())
+        return result
     floats = machines(given, cores=own)
     halves = machines({**given, "row_dtype": "fp16"}, cores=own)
     result.update(naive_bytes_per_step=naive, bytes_per_step=mean(floats, "bytes_per_step"),
@@ -252,7 +284,7 @@ def main() -> None:
         found = speeds(options.speed_entities, max(40, options.steps), apart)
         result.update({f"{name}_steps_per_second": speed for name, speed in found.items()},
                       machines_over_workers=found["machines"] / found["workers"])
-    report(result, options.json)
+    return result
 
 
 def report(result: Dict[str, Any], file: Optional[Path]) -> None:

@@ -335,12 +335,14 @@ def two_machines(results: Results) -> str:
 
 def two_machines_sentence(results: Results) -> str:
     """What two machines send, and their speed over that of two workers."""
-    sent, halves, over_naive, halves_over_naive, over_workers = (
-        results("machines-cpu", name) for name in ("bytes_per_step", "half_bytes_per_step", "bytes_over_naive",
-                                                   "half_bytes_over_naive", "machines_over_workers"))
-    lines = (f"A machine sends {sent / 1e6:.2f} MB a step, {over_naive:.2f} of what fetching and returning every row",
-             f"would send; in halves {halves / 1e6:.2f} MB, {halves_over_naive:.2f} of it. On one computer, without",
-             f"a limit, two machines make {over_workers:.2f} times the steps of `--num_proc 2` on the same cores.")
+    entities, sent, halves, over_naive, halves_over_naive, over_workers = (
+        results("machines-cpu", name) for name in ("entities", "bytes_per_step", "half_bytes_per_step",
+                                                   "bytes_over_naive", "half_bytes_over_naive",
+                                                   "machines_over_workers"))
+    lines = (f"These are of {entities / 1e6:.0f} million entities. A machine sends {sent / 1e6:.2f} MB a step,",
+             f"{over_naive:.2f} of what fetching and returning every row would send; in halves {halves / 1e6:.2f} MB,",
+             f"{halves_over_naive:.2f} of it. On one computer, without a limit, two machines make {over_workers:.2f}",
+             "times the steps of `--num_proc 2` on the same cores.")
     return "\n".join((*lines, ""))
 
 
@@ -373,20 +375,6 @@ def half_rows(results: Results) -> str:
                                         for kind in ("fp32", "fp16")), f"{found['spread']:.4f}".lstrip("0")])
     return table([f"preset, three seeds, on {results.machine('half_rows-1gpu')}", "MRR, float32", "MRR, fp16",
                   "largest - smallest of float32"], rows)
-
-
-def search(results: Results) -> str:
-    """What searches over the package's spaces found."""
-    presets = {"fb15k_237/complex": "fb15k_237/complex_softmax_relations, seed 1", "wn18rr/rotate": "wn18rr/rotate"}
-    rows = []
-    for name, found in (results("recipe_search-1gpu", "runs") or {}).items():
-        preset = results("recipes-1gpu", "runs", presets[name], "MRR")
-        rows.append([f"`{name.split('/')[1]}` on {name.split('/')[0].replace('fb15k_237', 'FB15k-237')}",
-                     str(found["trials"]), significant(found["seconds"], 3, " s"),
-                     significant(found["full"]["seconds"]["training"], 2, " s"), mrr(found["full"]["test"]["MRR"]),
-                     mrr(preset)])
-    return table([f"search, on {results.machine('recipe_search-1gpu')}", "trials", "searching", "training the best",
-                  "test MRR", "the preset's"], rows)
 
 
 def pykeen(results: Results) -> str:
@@ -424,7 +412,7 @@ TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
         large_graph, softmax, embedding, evaluation, seeds, two_machines, two_machines_sentence, local_negatives,
-        half_rows, search, pykeen, pykeen_sentence)
+        half_rows, pykeen, pykeen_sentence)
 }
 
 

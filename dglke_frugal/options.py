@@ -323,8 +323,8 @@ class DeviceConfig:
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (resolve.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
-        rel_part, over machines by hash, else at random. negatives: one of NEGATIVES. parallel: what ranks share out,
-        see resolve.py. peer: whether devices may reach each other's memory.
+        rel_part, by hash over machines and with local negatives, else at random. negatives: one of NEGATIVES.
+        parallel: what ranks share out, see resolve.py. peer: whether devices may reach each other's memory.
     """
 
     gpu: Sequence[int] = option(
@@ -353,7 +353,7 @@ class DeviceConfig:
         None, "how edges are divided over processes; hash, range, metis: by heads", changes=ALWAYS,
         used=_DATA_PARALLEL, choices=PARTITIONS, default_words="random; machines: hash")
     negatives: str = option(
-        "global", "with --partition hash, range, metis: negatives are a process's own entities, or all", changes=ALWAYS,
+        "global", "local: of a process's own entities, and --partition is hash by default", changes=ALWAYS,
         used=_DATA_PARALLEL, choices=NEGATIVES)
     parallel: str = option(AUTO, "rows: each worker has its own batches; columns: its share of each row's columns",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
@@ -382,7 +382,8 @@ class DeviceConfig:
     @property
     def edge_partition(self) -> str:
         """One of PARTITIONS."""
-        return self.partition or ("relation" if self.rel_part else "random")
+        local = self.negatives == "local"
+        return self.partition or ("relation" if self.rel_part else "hash" if local else "random")
 
 
 @options("run")

@@ -29,7 +29,8 @@ IMPORTED = ("torch", "torch._dynamo", "dglke_frugal.cli.main", "dglke_frugal.cli
             "dglke_frugal.training.parallel.train_ranks", "dglke_frugal.training.parallel.column_run",
             "dglke_frugal.training.step.device_columns", "dglke_frugal.training.step.device_step", "devices")
 START_SECONDS = 300
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGTSTP, signal.SIGCONT)
+INSTEAD = {signal.SIGTSTP: signal.SIGSTOP}  # which would stop the script alone
 
 # Run by an interpreter with nothing imported, since it is started for each process.
 SCRIPT = """#!{python} -SE
@@ -127,7 +128,7 @@ def _attend(connection, interpreter):
             if ended in ready:
                 break
             number = connection.recv(1)
-            os.kill(process, number[0] if number else signal.SIGKILL)  # the script is gone
+            os.kill(process, INSTEAD.get(number[0], number[0]) if number else signal.SIGKILL)  # the script is gone
         connection.sendall(os.waitpid(process, 0)[1].to_bytes(4, "little"))
     except BrokenPipeError:
         pass

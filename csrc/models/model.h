@@ -57,15 +57,13 @@ class Model {
 
   // Whether entities are compared only after a projection by the relation (TransR).
   virtual bool projected() const { return false; }
-  virtual std::int64_t query_dim() const { return spec_.entity_dim; }
 
-  // Score of the positive, and its query (query_dim floats) for negatives that replace the head or the tail. *saved
+  // Score of the positive, and its query (a candidate's floats) for negatives that replace the head or the tail. *saved
   // holds one number (a norm) that backward needs.
   virtual float forward(const Triple& x, bool corrupt_head, float* query, float* saved) const = 0;
   // forward in two halves, of models whose rows may be sharded by columns: raw is a sum over columns, so that those of
   // slices of the rows add up to that of the rows; finish makes the score of the whole sum, and the saved. A slice of a
   // row with two halves is the same columns of both.
-  virtual bool splits() const { return false; }
   virtual float raw(const Triple&, bool, float*) const { throw std::logic_error(spec_.name + " does not split"); }
   virtual float finish(float, float*) const { throw std::logic_error(spec_.name + " does not split"); }
   // Gradients, given d loss / d score of the positive and d loss / d query, which may lie in out.head unless the model

@@ -31,7 +31,6 @@ class RowModel final : public Model {
   float forward(const Triple& x, bool corrupt_head, float* query, float* saved) const override {
     return finish(raw(x, corrupt_head, query), saved);
   }
-  bool splits() const override { return true; }
   float raw(const Triple& x, bool corrupt_head, float* query) const override {
     return Program::raw(numbers_, x, corrupt_head, query);
   }

@@ -17,7 +17,6 @@ class TransR final : public Model {
   explicit TransR(const ModelSpec& spec) : Model(spec, Similarity::kL1) {}
 
   bool projected() const override { return true; }
-  std::int64_t query_dim() const override { return spec_.relation_dim; }
 
   float forward(const Triple& x, bool corrupt_head, float* query, float*) const override {
     const std::int64_t dim = spec_.relation_dim;

@@ -165,14 +165,14 @@ def _write(source: Path, lines: int, chosen: dict) -> None:
         part[rows] = number
     with contextlib.ExitStack() as stack, progress(lines, f"dividing {source.name}", "triples") as bar:
         files = [stack.enter_context(replace_file(path)) for path in chosen]
-        for before, block in text.blocks(source):
-            ends = np.flatnonzero(block == ord("\n")) + 1
-            if before + len(ends) > lines:
+        for before, rows, block in text.blocks(source):
+            if before + rows > lines:
                 raise InputError(f"{source} changed while it was read; start again when it is complete")
-            of_bytes = np.repeat(part[before : before + len(ends)], np.diff(ends, prepend=0))
+            ends = np.flatnonzero(block == ord("\n")) + 1
+            of_bytes = np.repeat(part[before : before + rows], np.diff(ends, prepend=0))
             for number, file in enumerate(files):
                 file.write(block[of_bytes == number].tobytes())
-            bar.update(len(ends))
+            bar.update(rows)
 
 
 def _command(options, name: str, out: Path, files) -> str:

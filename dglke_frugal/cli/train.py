@@ -116,7 +116,7 @@ def log_unused_flags(own, config):
     if torchrun_number("RANK", default=0) == 0:
         ranks = max(config.device.num_proc, torchrun_number("WORLD_SIZE", default=1))
         config = replace(config, device=replace(config.device, num_proc=ranks))
-        for line in lines_on_unused_flags(config, own.given, resumed=own.resume is not None):
+        for line in lines_on_unused_flags(config, own.given, resumed=own.resume not in (None, AUTO)):
             print(line, flush=True)
 
 

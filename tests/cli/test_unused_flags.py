@@ -115,6 +115,13 @@ def test_a_run_says_it_in_its_output(graph, tmp_path, capsys):
     assert "no effect" not in capsys.readouterr().out
 
 
+def test_resume_auto_looks_for_the_run_in_save_path(graph, capsys):
+    for steps in (2, 4):
+        main([*command({**graph, "max_step": steps}), "--resume", "auto"])
+        messages = capsys.readouterr().out
+        assert "no effect" not in messages and ("resuming after step 2 of 4" in messages) == (steps == 4)
+
+
 def test_python_says_it_too(graph, capsys):
     dglke_frugal.train(**graph, data_files=["train.tsv"], num_thread=3)
     assert "--num_thread has no effect in this run: one process takes all cores" in capsys.readouterr().out

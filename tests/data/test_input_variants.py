@@ -44,7 +44,7 @@ def test_only_blank_lines_at_the_end_are_left_out(tmp_path, monkeypatch, block):
     monkeypatch.setattr(text, "BLOCK_BYTES", block)
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntwo\n\n \n\n\t\n\n\n\n\n\n\n\n\n")
-    assert b"".join(bytes(part) for _, part in text.blocks(path)) == b"one\ntwo\n" and text.count_lines(path) == 2
+    assert b"".join(bytes(part) for _, _, part in text.blocks(path)) == b"one\ntwo\n" and text.count_lines(path) == 2
     path.write_bytes(b"one\ntwo\n\n\n\n\n\n\n\n\n\n\n\n\nthree\n")
     if block < 16:  # the blank lines are a block of their own
         with pytest.raises(InputError, match="line 3 is blank; remove it"):

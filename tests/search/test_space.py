@@ -5,9 +5,6 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from benchmarks.recipe_search import space_arguments
-from conftest import ROOT
-
 from dglke_frugal.cli.search import _arguments
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.options import TrainConfig
@@ -179,28 +176,6 @@ def test_spaces_of_the_package_are_runs_that_can_start(name):
         assert set(point) == {each for each in space.parameters if "." not in each or
                               each.startswith(f"{point['variant']}.")}
     assert space.start and yaml.safe_load((SPACES / f"{name}.yaml").read_text())["full"]
-
-
-def test_the_spaces_behind_the_recipes_are_sound(tmp_path):
-    spaces = yaml.safe_load((ROOT / "benchmarks" / "recipe_search.yaml").read_text())
-    assert {"fb15k/rescal", "wn18rr/transr"} <= set(spaces)
-    for content in spaces.values():
-        (file,) = space_arguments(tmp_path, content)
-        space = Space.read(file)
-        for params in space.examples():
-            for full in ({}, space.full_of(params)):
-                configuration(_arguments({**space.flags_of(params), **full}))
-
-
-def test_a_benchmark_searches_the_packages_own_spaces(tmp_path):
-    spaces = yaml.safe_load((ROOT / "benchmarks" / "default_search.yaml").read_text())
-    assert set(spaces) == {"fb15k_237/complex", "wn18rr/rotate"}
-    for name, content in spaces.items():
-        model, *flags = space_arguments(tmp_path, content)
-        assert model == name.split("/")[1] and (SPACES / f"{model}.yaml").is_file()
-        space = Space.read(model)
-        configuration([*_arguments(space.flags_of(space.examples()[0])), *flags])
-    assert not list(tmp_path.iterdir())
 
 
 SIZES = {"families": (198, 11, 4_196), "tiny": (5, 2, 9), "fb15k-small": (1_649, 368, 11_397),

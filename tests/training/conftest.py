@@ -39,6 +39,8 @@ FLAGS = [
 class Runs:
     """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones."""
 
+    interpreter = sys.executable  # of processes
+
     def __init__(self, data, folder):
         self.folder, self._data, self._count = folder, data, 0
 
@@ -61,11 +63,10 @@ class Runs:
         main(["--resume", str(folder), *map(str, flags)])
         return folder
 
-    @staticmethod
-    def process(arguments, **options):
+    def process(self, arguments, **options):
         """The command in a process of its own, with its output as text in one pipe."""
-        return subprocess.Popen([sys.executable, "-m", "dglke_frugal", "train", *arguments], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, **options)
+        return subprocess.Popen([self.interpreter, "-m", "dglke_frugal", "train", *arguments],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
 
 def tables(folder):

@@ -12,6 +12,12 @@ from training.conftest import tables
 from dglke_frugal.training.checkpoint.lock import alone
 
 
+@pytest.fixture
+def runs(runs, interpreter):
+    runs.interpreter = interpreter
+    return runs
+
+
 def last_checkpoint(folder):
     return max([int(path.name[5:]) for path in folder.glob("checkpoints/step-*")], default=0)
 

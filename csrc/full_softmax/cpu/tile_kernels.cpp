@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/half.h"
-#include "base/linalg/vector_math.h"
 #include "base/parallel/thread_pool.h"
 #include "base/random/dropout.h"
 #include "models/row_loss.h"
+#include "models/similarity/softmax_row.h"
 #include "rows/cpu/host_warp.h"
 #include "rows/summed_row.h"
 #include "table/mean_square.h"
@@ -23,8 +23,8 @@ constexpr std::int64_t kQueriesOfTask = 8;
 
 float unit_of(const ScoreTile& tile) { return tile.unit ? *tile.unit : 1.0f; }
 
-Vec bounded(Vec x, float bound) {
-  return bound > 0.0f ? max(broadcast(-bound), min(broadcast(bound), x)) : x;
+ScoreRow row_of(const ScoreTile& tile, std::int64_t i) {
+  return {tile.scores + i * tile.stride, whole_vectors(tile.columns), unit_of(tile), tile.bound};
 }
 
 // Calls body(position, column) for each target of the query that lies in the tile.
@@ -56,24 +56,9 @@ void add_row(const ScoreTile& tile, const SoftmaxTargets& targets, const Softmax
   sums.wanted[i] += wanted;
 
   for (std::int64_t j = tile.columns; j < vectors * kLanes; ++j) row[j] = kNoScore;
-  // Below it are columns that only fill up, and not NaN, which has to reach the sums.
-  const Vec least = broadcast(0.5f * kNoScore), units = broadcast(unit);
-  Vec top = broadcast(sums.largest[i]);
-  for (std::int64_t v = 0; v < vectors; ++v) {
-    const Vec x = load(row + v * kLanes);
-    top = max(top, select(x < least, x, bounded(units * x, tile.bound)));
-  }
-  const float largest = fold_max(top);
-  const Vec highest = broadcast(largest);
-  Vec total = broadcast(0.0f);
-  for (std::int64_t v = 0; v < vectors; ++v) {
-    const Vec x = load(row + v * kLanes);
-    const Vec share = exp(bounded(units * x, tile.bound) - highest);
-    total = total + select(x < least, broadcast(0.0f), share);
-  }
-  const float before = common_value(exp(broadcast(sums.largest[i] - largest)));
-  sums.total[i] = sums.total[i] * before + fold_sum(total);
-  sums.largest[i] = largest;
+  const ExponentialSum sum = kernels().sum_exponentials(row_of(tile, i), sums.largest[i]);
+  sums.total[i] = sums.total[i] * sum.of_before + sum.total;
+  sums.largest[i] = sum.largest;
 }
 
 void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_sum, float scale, std::int64_t i,
@@ -82,15 +67,7 @@ void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_
   const float unit = unit_of(tile);
   raw.clear();
   for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) { raw.push_back(unit * row[column]); });
-  const Vec middle = broadcast(log_sum), factor = broadcast(scale), zero = broadcast(0.0f);
-  const Vec off = broadcast(targets.off ? targets.off[i] : 0.0f), bound = broadcast(tile.bound);
-  const Vec units = broadcast(unit);
-  for (std::int64_t v = 0; v < whole_vectors(tile.columns); ++v) {
-    const Vec x = units * load(row + v * kLanes);
-    Vec slope = factor * (exp(bounded(x, tile.bound) - middle) - off);
-    if (tile.bound > 0.0f) slope = select(bound < abs(x), zero, slope);
-    store(row + v * kLanes, slope);
-  }
+  kernels().softmax_slopes(row_of(tile, i), log_sum, scale, targets.off ? targets.off[i] : 0.0f);
   std::size_t next = 0;
   const float on = scale * (targets.on ? targets.on[i] : 1.0f);
   for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) {

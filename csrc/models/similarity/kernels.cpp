@@ -6,6 +6,7 @@
 #include "models/similarity/l2.h"
 #include "models/similarity/modulus.h"
 #include "models/similarity/score_row.h"
+#include "models/similarity/softmax_row.h"
 
 namespace frugal::FRUGAL_ISA {
 namespace {
@@ -68,7 +69,7 @@ void gradients(Similarity similarity, std::int64_t rows, std::int64_t others, st
 }  // namespace
 
 extern const Kernels table;
-const Kernels table = {&pack_panel, &dot,           &multiply, &multiply_on, &compare,
-                       &score,      &positive_loss, &gradient, &gradients};
+const Kernels table = {&pack_panel,    &dot,      &multiply,  &multiply_on,      &compare,       &score,
+                       &positive_loss, &gradient, &gradients, &sum_exponentials, &softmax_slopes};
 
 }  // namespace frugal::FRUGAL_ISA

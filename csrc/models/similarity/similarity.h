@@ -41,6 +41,20 @@ struct QueryLoss {
   float positive_derivative;  // scale * d loss / d positive score: of a joint loss, else 0
 };
 
+// Whole vectors of a query's scores. They are multiplied by `unit` when they are read, and then bounded by
+// [-bound, bound], beyond which they have no slope, if bound > 0.
+struct ScoreRow {
+  float* scores;
+  std::int64_t vectors;
+  float unit, bound;
+};
+
+// Of a softmax: the largest score so far, the sum of e^(score - largest) over a row, and by what the sum over earlier
+// rows is multiplied, whose largest score was another one.
+struct ExponentialSum {
+  float largest, total, of_before;
+};
+
 // The functions of an instruction set that a step needs. All give the same bits on every instruction set.
 struct Kernels {
   // Sixteen rows of k floats into one panel of k x 16 floats.
@@ -66,6 +80,10 @@ struct Kernels {
   // is the length of a whole row, so that the second part lies k / 2 further on. Same order of sums as gradient.
   void (*gradients)(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine,
                     Rows theirs, const float* weight, std::int64_t row_stride, float* my_sum, float* their_sum);
+  // before: the largest score of earlier rows. Scores of kNoScore (models/row_loss.h) do not count.
+  ExponentialSum (*sum_exponentials)(const ScoreRow& row, float before);
+  // Scores x become scale (e^(x - log_sum) - share).
+  void (*softmax_slopes)(const ScoreRow& row, float log_sum, float scale, float share);
 };
 
 // Vectors of a row that belong to the same columns: the real and the imaginary part, or one.

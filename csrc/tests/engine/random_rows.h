@@ -8,6 +8,13 @@
 
 namespace frugal::testing {
 
+// Steps of thousands of rows that a test plans. A sanitizer takes many times as long; 16 steps use each ring again.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kPlannedSteps = 16;
+#else
+constexpr int kPlannedSteps = 40;
+#endif
+
 // How a step's rows are drawn: of `table` rows up to `most`; one step in `small` has two at most; one row in `again` is
 // of the first table / share of them, which so come again soon.
 struct RandomRows {

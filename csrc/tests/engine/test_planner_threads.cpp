@@ -21,7 +21,7 @@ namespace frugal::testing::planner_threads {
 namespace {
 
 constexpr std::int64_t kRows = 60'000, kMost = 12'000;
-constexpr int kSteps = 40, kLookahead = 4;
+constexpr int kSteps = kPlannedSteps, kLookahead = 4;
 
 struct Plan {
   std::vector<std::int32_t> source;

@@ -16,7 +16,7 @@ namespace frugal::testing::rank_plans {
 namespace {
 
 constexpr std::int64_t kRows = 20'000, kMost = 5'000;
-constexpr int kSteps = 40, kLookahead = 4;
+constexpr int kSteps = kPlannedSteps, kLookahead = 4;
 
 using Rows = std::vector<std::int64_t>;
 using Steps = std::vector<std::vector<Rows>>;  // [step][rank]

@@ -2,6 +2,7 @@
 // other.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -228,6 +229,36 @@ TEST(Kernels, NoLossHidesNaN) {
           }
         }
       }
+    }
+  }
+}
+
+// Of a row of a softmax over very many columns: whatever instruction set, the same bits, which are those of e^x.
+TEST(Kernels, RowsOfASoftmaxHaveTheSameBitsOnEverySet) {
+  const std::int64_t vectors = 5;
+  Matrix scores(1, vectors * 16, 1);
+  for (float& x : scores.data) x *= 6.0f;
+  for (const float bound : {0.0f, 4.0f}) {
+    std::vector<float> first;
+    for (const char* set : {"baseline", "avx512"}) {
+      const Kernels* kernel = kernels(set);
+      if (!kernel) continue;
+      std::vector<float> row = scores.data;
+      const ScoreRow score_row{row.data(), vectors, 0.5f, bound};
+      const ExponentialSum sum = kernel->sum_exponentials(score_row, -1.0f);
+      kernel->softmax_slopes(score_row, sum.largest, 2.0f, 0.25f);
+      float total = 0.0f;
+      for (std::int64_t j = 0; j < vectors * 16; ++j) {
+        const float x = 0.5f * scores.data[j], within = bound > 0.0f ? std::clamp(x, -bound, bound) : x;
+        const float share = std::exp(within - sum.largest);
+        total += share;
+        EXPECT_NEAR(row[j], within == x ? 2.0f * (share - 0.25f) : 0.0f, 1e-6f) << set;
+      }
+      EXPECT_NEAR(sum.total, total, 1e-4f * total) << set;
+      EXPECT_NEAR(sum.of_before, std::exp(-1.0f - sum.largest), 1e-6f) << set;
+      row.insert(row.end(), {sum.largest, sum.total, sum.of_before});
+      if (first.empty()) first = row;
+      EXPECT_EQ(row, first) << set;
     }
   }
 }

@@ -14,9 +14,10 @@ from ...errors import InputError
 from ...options import OWNED_PARTITIONS, DeviceConfig
 from ...store.device.shared_segment import SharedSegment
 from . import metis_owners
-from .relation_partition import partition_by_relation
+from .relation_partition import edges_of_rank, partition_by_relation
 
 HOT_SHARE = 10  # a head with more than the 10 N-th part of the edges of one of N ranks is hot
+BLOCK = 1 << 24  # edges of which 64-bit ids are in memory at a time
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,19 @@ def partition_of_run(folder: Path, how: str, graph: KnowledgeGraph, ranks: int) 
 
 def _by_head(owners: _native.RowOwners, head: np.ndarray, ranks: int) -> EdgePartition:
     """Each edge to the owner of its head; those of a hot head in turn, so that no rank has all of them."""
-    owner = owners.owner(np.ascontiguousarray(head, np.int64))
-    degree = np.bincount(head, minlength=owners.rows)
+    blocks = [slice(begin, begin + BLOCK) for begin in range(0, len(head), BLOCK)]
+    owner, degree = np.empty(len(head), np.uint16), np.zeros(owners.rows, np.int64)
+    for block in blocks:
+        ids = np.ascontiguousarray(head[block], np.int64)
+        owner[block] = owners.owner(ids)
+        degree += np.bincount(ids, minlength=owners.rows)
     is_hot = degree * HOT_SHARE * ranks * ranks > len(head)
-    dealt = np.flatnonzero(is_hot[head])
-    owner[dealt] = np.arange(len(dealt)) % ranks
-    parts = [np.flatnonzero(owner == rank) for rank in range(ranks)]
+    dealt = 0
+    for block in blocks:
+        hot = np.flatnonzero(is_hot[head[block]])
+        owner[block][hot] = (dealt + np.arange(len(hot))) % ranks
+        dealt += len(hot)
+    parts = [edges_of_rank(owner, rank) for rank in range(ranks)]
     empty = [rank for rank, part in enumerate(parts) if not len(part)]
     if empty:
         raise InputError(f"rank {empty[0]} of {ranks} owns no head of a training triple; use fewer ranks or "

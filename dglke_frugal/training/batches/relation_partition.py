@@ -24,9 +24,14 @@ class RelationPartition:
     shared_relations: np.ndarray
 
     def part(self, rank: int) -> np.ndarray:
-        """Indices of the rank's edges, ascending; int32 where that suffices."""
-        narrow = len(self.rank_of_edge) <= np.iinfo(np.int32).max
-        return np.flatnonzero(self.rank_of_edge == rank).astype(np.int32 if narrow else np.int64, copy=False)
+        """See edges_of_rank."""
+        return edges_of_rank(self.rank_of_edge, rank)
+
+
+def edges_of_rank(rank_of_edge: np.ndarray, rank: int) -> np.ndarray:
+    """Indices of the rank's edges, ascending; int32 where that suffices. rank_of_edge: (E,)."""
+    narrow = len(rank_of_edge) <= np.iinfo(np.int32).max
+    return np.flatnonzero(rank_of_edge == rank).astype(np.int32 if narrow else np.int64, copy=False)
 
 
 def partition_by_relation(relation: np.ndarray, num_relations: int, ranks: int) -> RelationPartition:

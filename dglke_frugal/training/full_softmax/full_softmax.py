@@ -7,6 +7,7 @@ scored with the relation table as its others are with the entities.
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Callable, Dict, List, Sequence, Tuple
 
@@ -42,6 +43,18 @@ def products_on_device(matmul: str) -> type:
     return RoundedProducts if matmul == ROUNDED_MATMUL and multiplies_half_precision() else DeviceProducts
 
 
+@contextmanager
+def one_torch_thread():
+    """For steps of our own kernels on the CPU: torch's threads spin on after its operations, here all of them small,
+    and would take cores from those of the kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class FullSoftmax:
     """Computes what KernelGradients does, but updates the tables where they lie; to be used by DeviceStep."""
 
@@ -59,6 +72,7 @@ class FullSoftmax:
         else:
             self._products = HostProducts if on_cpu else products_on_device(matmul)
         self._offset = None if not config.binary else step.gamma if distances else 0.0
+        self._torch_threads = one_torch_thread if self._products is HostProducts and not config.binary else nullcontext
         self._relation_query = (OuterQuery() if find_model(step.model).matrices == "relation" else
                                 SwappedQuery(self._model))
         self._rule = OptimizerRule(config.optimizer, step.learning_rate, device)
@@ -77,7 +91,8 @@ class FullSoftmax:
         entities, relations = (rows.resident[: rows.table.rows] for rows in tables)
 
         def compute(corrupt_head: bool) -> List:
-            self._step(form._replace(corrupt_head=corrupt_head), at.fields, buffers, entities, relations)
+            with self._torch_threads():
+                self._step(form._replace(corrupt_head=corrupt_head), at.fields, buffers, entities, relations)
             return [[], []]
 
         return compute

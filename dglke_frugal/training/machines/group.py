@@ -23,6 +23,7 @@ import numpy as np
 from ...errors import InputError, first_line, shortage
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
+from ..run.interrupt import Interrupt
 from .transport import LANES, GlooTransport, MachineError
 
 INTERFACES = "GLOO_SOCKET_IFNAME"
@@ -287,11 +288,11 @@ class _Watch:
             # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first.
             elif silent and (now - self._said <= patience or self._said - others[longest] > LOST_SECONDS / 2):
                 self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
-                          f"for {patience:g} seconds")
+                          f"for {patience:g} s")
                 self._end(self._sentence)
             elif now - self._said > patience:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
-                          f"answered for {patience:g} seconds")
+                          f"answered for {patience:g} s")
 
     def heard_of(self) -> Set[int]:
         """The machines that have come."""
@@ -307,7 +308,8 @@ class _Watch:
         """A connection is closed. Wait for this process to be ended with the sentence: that of a machine which said
         why, or that on the machine which is not heard of any more."""
         self._patience = LOST_SECONDS
-        self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
+        with Interrupt(None):  # torchrun, whose rendezvous may go with that machine, must not end this process first
+            self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
 
     def _end(self, sentence: str) -> None:
         """End the process at once: its main thread may wait for a machine that is not there."""

@@ -69,9 +69,9 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
                                                    if name not in OWN_FLAGS}})
     if config.device.num_proc not in (1, group.machines):
-        raise InputError(f"torchrun has started {group.machines} machines and --num_proc says "
-                         f"{config.device.num_proc}; start as many, since a run goes on with the number that it began "
-                         "with, or leave --num_proc out")
+        raise InputError(f"torchrun has started {group.machines} machines, and the run has {config.device.num_proc} "
+                         f"(--num_proc): start {config.device.num_proc}, since a run goes on with the number that it "
+                         "began with; a new one needs no --num_proc")
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
     products = group.all_of(config.device.matmul)  # a machine with another GPU may not have all of them
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
@@ -113,6 +113,8 @@ def check_machines(config: TrainConfig) -> None:
          f"over machines it is hash, range or metis, and not {device.partition}"),
         (device.rel_part, "--rel_part", "over machines triples are divided by their heads; leave it out"),
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
+        (config.model.normalize_entities, "--normalize_entities",
+         "one machine brings rows to length 1, several do not; leave it out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out"),
     ):
         if wrong:
@@ -179,8 +181,9 @@ def _of_one(config: TrainConfig) -> TrainConfig:
 
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     """The memory plan of one machine: its share of the entities, and all of the rest."""
-    machines = config.device.num_proc
-    return plan_memory(_of_one(config), replace(size, entities=-(-size.entities // machines)), folder)
+    machines, one = config.device.num_proc, _of_one(config)
+    one = replace(one, device=replace(one.device, partition=config.device.partition or "hash"))
+    return plan_memory(one, replace(size, entities=-(-size.entities // machines)), folder)
 
 
 def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:

@@ -65,8 +65,8 @@ def why_not_sharded(config: TrainConfig) -> Optional[str]:
         return f"does not go with {model.model_name}, whose score mixes all columns of a row"
     if ranks > _native.MOST_DEVICE_RANKS:
         return f"is for at most {_native.MOST_DEVICE_RANKS} ranks"
-    if device.partition is not None or device.rel_part:
-        return "trains on the batches of all ranks everywhere: leave --partition and --rel_part out"
+    if device.partition is not None or device.edge_partition != "random":
+        return "trains on the batches of all ranks everywhere: leave --partition, --rel_part and --negatives out"
     halves = 2 if described.complex_rows else 1  # the other models' double their rows
     if model.hidden_dim % (halves * ranks):
         return f"needs a --hidden_dim that {halves * ranks} divides"

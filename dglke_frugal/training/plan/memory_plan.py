@@ -28,6 +28,7 @@ ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a gue
 PER_PROCESS = {"training step", "batches ahead", "cache index", "entity cache", "evaluation",
                "interpreter", "known triples", "entities in float32"}
 ID_BYTES = 8  # of a candidate
+EDGE_BYTES = 4  # of a triple's index
 FLUSH_RECORDS_BYTES = 3 << 20  # of updates that have not landed
 SLOT_BYTES = 8  # that a rank knows of a slot of its cache
 HOST, DEVICE, DISK = "host", "device", "disk"
@@ -173,6 +174,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
                    for name, (rows, dim) in tables.items()}
     host = dict(table_bytes)
     host["triples"] = graph.triples * (3 * graph.id_bytes + FLOAT * config.weights_per_triple)
+    if config.device.edge_partition != "random":  # the triples of each rank (training/batches/edge_partition.py)
+        host["triples"] += EDGE_BYTES * graph.triples
     if config.batch.exclude_positive:  # csrc/sampler/triple_set.h
         host["known triples"] = 8 << (2 * graph.triples).bit_length()
     device: Dict[str, int] = {}

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from devices import device  # noqa: F401
 from training.full_softmax.oracle import Oracle, kept
 from training.full_softmax.steps import BATCH, RELATIONS, Trained, make_batch, make_config, make_tables
@@ -88,6 +89,26 @@ def test_scores_that_are_held_change_no_bit_and_are_computed_once(model, setting
         found.append((losses, [table.records.tobytes() for table in tables]))
     assert found[0] == found[1]
     assert products == [2 * STEPS * BATCH * entities, STEPS * BATCH * entities]
+
+
+@pytest.mark.parametrize("model, threads", [("ComplEx", 1), ("TransE_l2", 3)])
+def test_torch_has_one_thread_where_kernels_do_the_work(model, threads, monkeypatch):
+    """Distances are torch's work for the greater part."""
+    seen, before, multiply = set(), torch.get_num_threads(), _native.multiply
+
+    def look(*args, **kwargs):
+        seen.add(torch.get_num_threads())
+        multiply(*args, **kwargs)
+
+    monkeypatch.setattr(_native, "multiply", look)
+    config = make_config(model)
+    trained = Trained(config, make_tables(config, 150))
+    torch.set_num_threads(3)
+    try:
+        trained.run(make_batch(0, 150), 0)
+        assert seen == {threads} and torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("norm", [1, 2, 2.5])

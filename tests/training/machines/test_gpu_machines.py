@@ -1,5 +1,6 @@
 """Machines that compute on a GPU each, with rows in host memory, have the files of one machine."""
 import pytest
+from training.machines.conftest import at_step
 from training.parallel.conftest import assert_same, trained
 
 OWN_GPU = """
@@ -42,3 +43,18 @@ def test_two_gpus_as_machines_have_the_bits_of_two_gpus_of_one(machines, given):
     folder, _ = machines.run_all(2, *flags, "--gpu", 0, first=OWN_GPU)
     one, _ = machines.run(*flags, "--gpu", 0, 1, "--parallel", "rows")
     assert_same(trained(folder), trained(one))
+
+
+@pytest.mark.cuda
+def test_a_killed_machine_with_a_gpu_is_named(machines):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    machines.use_gpus()
+    arguments, _ = machines.arguments("--max_step", 100, "--gpu", 0)
+    processes = machines.start_all(2, arguments, first=OWN_GPU,
+                                   suffering=at_step(50, 1, "os.kill(os.getpid(), signal.SIGKILL)"))
+    processes[1].wait(timeout=120)
+    codes, outputs = machines.end_all(processes)
+    assert codes[0] == 1 and "machine 1 (" in outputs[0].splitlines()[-1], outputs
+    assert "frame #" not in outputs[0] and "Traceback" not in outputs[0], outputs

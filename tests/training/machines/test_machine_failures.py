@@ -46,7 +46,35 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
     assert_same(trained(folder), trained(one))
 
 
-@pytest.mark.parametrize("victim", [0, 1, 2])
+TOLD_TO_END = """
+import threading
+import dglke_frugal.training.machines.group as group
+explain = group._Watch.explain
+class Told:
+    def __init__(self, event):
+        self.event = event
+    def __getattr__(self, name):
+        return getattr(self.event, name)
+    def wait(self, *given):
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.event.wait(*given)
+def told_to_end(watch):
+    watch._stop = Told(watch._stop)
+    explain(watch)
+group._Watch.explain = told_to_end
+"""
+
+
+def test_a_machine_says_why_it_ends_before_torchrun_ends_it(machines):
+    """As torchrun does when its rendezvous has gone, with the machine that was killed."""
+    arguments, _ = machines.arguments("--max_step", 14)
+    processes = machines.start_all(2, arguments, suffering=at_step(7, 0, KILL), first=TOLD_TO_END)
+    codes, outputs = machines.end_all(processes)
+    assert codes[1] == 1 and "machine 0 (" in sentence_of(outputs)[1], (codes, outputs)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
     arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 10)
@@ -67,13 +95,12 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
     arguments, folder = machines.arguments("--max_step", 60, "--checkpoint_interval", 7, "--resume", "auto",
                                            "--machine_timeout", 4)
     count = chance.choice([2, 3])
-    forked, machines.interpreter = machines.interpreter, sys.executable  # so that a kill meets the machine itself
     processes = machines.start_all(count, arguments)
     if seed % 3 != 2:  # else it may not have come, for which the others wait a minute
         wait_for(processes[0], "machines train together")
     time.sleep(chance.uniform(0, 1))
     victim = chance.randrange(count)
-    processes[victim].send_signal(signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+    processes[victim].send_signal(signal.SIGKILL if kind == "kill" else signal.SIGTSTP)
     if kind == "stop":
         machines.end_all([process for machine, process in enumerate(processes) if machine != victim])
         processes[victim].send_signal(signal.SIGCONT)
@@ -82,7 +109,6 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
         for machine in set(range(count)) - {victim}:
             # 0: of one that had done its part before the other was killed
             assert codes[machine] in (0, 1, 2) and "Traceback" not in outputs[machine], outputs
-    machines.interpreter = forked
     codes, outputs = machines.end_all(machines.start_all(count, arguments))
     assert codes == [0] * count, outputs
     one, _ = machines.run("--max_step", 60, "--partition", "hash", "--num_proc", count)
@@ -126,14 +152,15 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
 
 @pytest.mark.parametrize("given, environment, sentence", [
     ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
-    ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
+    ([("--num_proc", 3)] * 2, {}, "has started 2 machines, and the run has 3 (--num_proc): start 3"),
     ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "machine 0 of 2 ("),
     ([("--partition", "relation")] * 2, {}, "hash, range or metis"),
     ([("--gpu", 0, 1)] * 2, {}, "each machine computes on one GPU"),
     ([("--gpu", 77)] * 2, {}, "machine 0 ("),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
+    ([("--normalize_entities", "--flush", "none")] * 2, {}, "several do not; leave it out"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "timeout"])
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))

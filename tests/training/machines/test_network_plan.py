@@ -1,4 +1,5 @@
 """What a plan of several machines says, and that the page has its figures."""
+import itertools
 import json
 
 import pytest
@@ -9,20 +10,21 @@ from dglke_frugal.options import TrainConfig
 from dglke_frugal.training.machines.network_plan import NetworkPlan, network_plan
 from dglke_frugal.training.plan.memory_plan import GraphSize
 
-FREEBASE = GraphSize(86_054_151, 14_824, 338_586_276)
+FREEBASE, WIKIKG = GraphSize(86_054_151, 14_824, 338_586_276), GraphSize(91_230_610, 1_387, 601_062_811)
+GIGABITS, MACHINES, RATES = (1, 10, 25, 100, 400, 1600), (2, 8, 64), (1e5, 2e6, 9e6)
 GIGABIT = 1e9 / 8
 
 
-def plan(machines, gigabits, rate, **flags):
+def plan(machines, gigabits, rate, graph=FREEBASE, **flags):
     config = TrainConfig.from_flags({"batch_size": 1024, "neg_sample_size": 256, "num_proc": machines, **flags})
-    return network_plan(config, FREEBASE, machines, gigabits * GIGABIT, 1, rate)
+    return network_plan(config, graph, machines, gigabits * GIGABIT, 1, rate)
 
 
 def model_table():
     lines = ["| network | machines | 0.1 M triples a second alone | 2 M | 9 M |", "|---|---|---|---|---|"]
-    for gigabits in (1, 10, 25, 100, 400):
-        for machines in (2, 8, 64):
-            times = " | ".join(f"{plan(machines, gigabits, rate).over_one:.2g}" for rate in (1e5, 2e6, 9e6))
+    for gigabits in GIGABITS:
+        for machines in MACHINES:
+            times = " | ".join(f"{plan(machines, gigabits, rate).over_one:.2g}" for rate in RATES)
             lines.append(f"| {gigabits} Gb/s | {machines} | {times} |")
     return "\n".join(lines)
 
@@ -30,6 +32,11 @@ def model_table():
 def test_the_page_has_the_plans_figures():
     text = (ROOT / "docs" / "machines.md").read_text()
     assert text.partition("<!-- model -->\n")[2].partition("\n<!-- end of model -->")[0] == model_table()
+
+
+def test_wikikg90mv2_is_as_the_page_says():
+    for given in itertools.product(MACHINES, GIGABITS, RATES):
+        assert 0.88 <= plan(*given, graph=WIKIKG).over_one / plan(*given).over_one <= 1.12
 
 
 def test_a_faster_network_and_fewer_bytes_are_faster():
@@ -41,11 +48,13 @@ def test_a_faster_network_and_fewer_bytes_are_faster():
 
 
 def test_the_command_plans_each_machine(capsys):
-    main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "25Gb", "--one_machine", "1e5", "--json"])
+    size = ["--entities", "1000000", "--triples", "5000000"]
+    main(["plan", *size, "--nnodes", "2", "--network", "25Gb", "--one_machine", "1e5", "--json"])
     two = json.loads(capsys.readouterr().out)
-    main(["plan", "--entities", "1000000", "--json"])
+    main(["plan", *size, "--json"])
     one = json.loads(capsys.readouterr().out)
     assert two["host"]["parts"]["entity table"] * 2 == one["host"]["parts"]["entity table"]
+    assert two["host"]["parts"]["triples"] == one["host"]["parts"]["triples"] + 4 * 5_000_000  # and whose they are
     assert two["network"]["machines"] == 2 and two["network"]["bytes_per_step"] > 0
     main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "100Mb", "--one_machine", "1e6"])
     assert "one machine alone would be faster" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.batches import metis_owners
+from dglke_frugal.training.batches import edge_partition
 from dglke_frugal.training.batches.edge_partition import HOT_SHARE, partition_edges, row_owners
 
 
@@ -72,6 +73,15 @@ def test_triples_go_to_the_owner_of_their_head_but_for_hot_heads(how):
         assert (owners.owner(heads[~hot[heads]]) == rank).all()
     dealt = [hot[graph.train.head[part]].sum() for part in parts]
     assert max(dealt) - min(dealt) <= 1
+
+
+def test_triples_are_divided_alike_in_blocks_of_any_size(monkeypatch):
+    graph = small_graph(5000, triples=20000)
+    whole = partition_edges("hash", graph, 3).parts
+    monkeypatch.setattr(edge_partition, "BLOCK", 999)
+    for part, in_blocks in zip(whole, partition_edges("hash", graph, 3).parts):
+        assert in_blocks.dtype == np.int32
+        np.testing.assert_array_equal(in_blocks, part)
 
 
 def test_local_negatives_are_a_workers_own_and_all_of_them():

@@ -22,7 +22,7 @@ def test_torchrun_restarts_a_run_that_lost_a_machine(machines, tmp_path):
                "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint, "--max-restarts", "3", "-m", "dglke_frugal",
                "train", *arguments]
     outputs = [open(tmp_path / f"output-{machine}", "w+") for machine in range(2)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": machines.interpreter}  # of the workers
     agents = [subprocess.Popen(list(map(str, command)), stdout=output, stderr=output, env=environment)
               for output in outputs]
     deadline = time.monotonic() + 180

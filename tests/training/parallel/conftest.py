@@ -193,7 +193,7 @@ def wait_for(process, text):
 def assert_gone(pids, seconds=180.0):
     """All processes end within some seconds."""
     deadline = time.monotonic() + seconds
-    while left := [pid for pid in pids if os.path.exists(f"/proc/{pid}") and "Z" not in _state(pid)]:
+    while left := [pid for pid in pids if os.path.exists(f"/proc/{pid}") and "Z" not in state_of(pid)]:
         if time.monotonic() > deadline:
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
@@ -209,7 +209,7 @@ def last_line(process, others):
     return output.splitlines()[-1]
 
 
-def _state(pid):
+def state_of(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0]

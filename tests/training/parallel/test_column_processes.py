@@ -170,7 +170,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
 
 @pytest.mark.parametrize("given, sentence", [
     (["--model_name", "RESCAL"], "does not go with RESCAL"), (["--hidden_dim", 13], "a --hidden_dim that 2 divides"),
-    (["--rel_part"], "leave --partition and --rel_part out"),
+    (["--rel_part"], "leave --partition, --rel_part and --negatives out"),
     (["--flush", "sync"], "leave --flush sync out"),
     (["--flush", "p2f"], "leave --flush p2f out")])
 def test_what_cannot_be_split_is_refused(columns, given, sentence):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from devices import STREAMS, FailingDevice, QueuedDevice, make_device
 from training.parallel.conftest import assert_same
-from training.parallel.thread_ranks import (STEPS, ThreadRanks, run_oracle, samplers, step_config,
+from training.parallel.thread_ranks import (SETTINGS, STEPS, ThreadRanks, run_oracle, samplers, step_config,
                                             trained_by_threads)
 
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
@@ -41,11 +41,7 @@ def expected():
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0),
-                                          ({"lookahead": 2, "flush_threads": 3}, 5),
-                                          ({"lookahead": 10, "policy": "lfu"}, 30),
-                                          ({"mode": "sync", "lookahead": 3}, 90),
-                                          ({"mode": "sync", "flush_threads": 1}, 0)], ids=str)
+@pytest.mark.parametrize("flush, slots", SETTINGS, ids=str)
 def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
     arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots)
     assert_same(arrays, expected[ranks])

@@ -79,7 +79,8 @@ def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
                                          ("OSError(24, 'Too many open files')", "can have no more open files; ")])
 def test_a_rank_that_lacks_something_ends_all_as_one_process_ends(ranks, thrower, error, messages):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
-    process = ranks.start(arguments, suffering=f"if rank == {thrower} and step == 9: raise {error}")
+    process = ranks.start(arguments, suffering=f"if rank == {thrower} and step == 9: raise {error}",
+                          interpreter=ranks.interpreter)
     output = finish(process, {})
     assert process.returncode == 2 and messages in output.splitlines()[-1] and "Traceback" not in output
 
@@ -103,14 +104,15 @@ if rank == 1:
 
 def test_a_rank_that_cannot_start_is_reported(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
-    process = ranks.start(arguments, first="if rank == 1: os._exit(7)")
+    process = ranks.start(arguments, first="if rank == 1: os._exit(7)", interpreter=ranks.interpreter)
     output = finish(process, {})
     assert process.returncode == 1 and "Rank 1" in output.splitlines()[-1]
 
 
 def test_the_last_line_of_a_rank_is_reported(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
-    process = ranks.start(arguments, first="if rank == 1: os.write(2, b'so many words\\nno libmagic.so'); os._exit(7)")
+    last_words = "if rank == 1: os.write(2, b'so many words\\nno libmagic.so'); os._exit(7)"
+    process = ranks.start(arguments, first=last_words, interpreter=ranks.interpreter)
     output = finish(process, {})
     assert process.returncode == 1 and "so many words\n" in output
     assert output.splitlines()[-1] == ("dglke_train: Rank 1 has ended with exit code 7; it said last: no libmagic.so")
@@ -158,7 +160,7 @@ def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom, num
 
 def test_a_training_that_diverges_is_reported_to(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG, "--lr", "1e30")
-    process = ranks.start(arguments)
+    process = ranks.start(arguments, interpreter=ranks.interpreter)
     output = finish(process, {})
     assert process.returncode == 2 and output.count("the training has diverged") == 1
 

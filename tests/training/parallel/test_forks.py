@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from training.parallel.conftest import state_of
 
 
 def ended(interpreter, code, *arguments, **options):
@@ -48,3 +49,18 @@ def test_signals_reach_it_and_it_ends_with_its_script(interpreters):
             assert process.stdout.read() == ""  # which ends when nobody can write any more
             assert process.wait(timeout=60) == -number
         assert pid != process.pid
+
+
+def test_it_stops_and_goes_on(interpreters):
+    code = "import os; print(os.getpid(), flush=True); print(input())"
+    interpreter, options = interpreters[0]
+    with subprocess.Popen([interpreter, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          **options) as process:
+        pid = int(process.stdout.readline())
+        process.send_signal(signal.SIGTSTP)
+        while (state := state_of(pid)) != "T":
+            assert state != "Z"
+        process.stdin.write("on\n")
+        process.stdin.flush()
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate(timeout=60) == ("on\n", None) and process.returncode == 0

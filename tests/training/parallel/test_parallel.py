@@ -132,12 +132,19 @@ def two_that_reach_each_other(monkeypatch):
     ({}, "columns", "so that --rel_part has nothing to divide, scores are added over peer access"),
     ({"peer": "off"}, "rows", "have relations for themselves"),
     ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
-    ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
+    ({"partition": "relation"}, "rows", "leave --partition, --rel_part and --negatives out")], ids=str)
 def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, messages):
     found, reasons = resolve_workers(config(**{"gpu": [0, 1], "rel_part": True, **given}))
     assert found.device.parallel == chosen and messages in reasons["parallel"]
     assert found.device.edge_partition == ("relation" if chosen == "rows" else "random")
     assert resolve_workers(found) == (found, {})  # as of a run that is gone on with
+
+
+def test_local_negatives_alone_are_by_hash(two_that_reach_each_other):
+    found, _ = resolve_workers(config(gpu=[0, 1], negatives="local"))
+    assert (found.device.parallel, found.device.edge_partition) == ("rows", "hash")
+    with pytest.raises(InputError, match="--partition random gives none an owner"):
+        check(config(num_proc=2, negatives="local", partition="random"))
 
 
 def test_columns_that_cannot_be_are_refused():

@@ -1,7 +1,8 @@
 """Ranks as threads over shared stores: tables equal the oracle's to the bit, whatever the setting."""
 import pytest
 from training.parallel.conftest import assert_same
-from training.parallel.thread_ranks import STEPS, ThreadRanks, run_oracle, step_config, trained_by_threads
+from training.parallel.thread_ranks import (SETTINGS, STEPS, ThreadRanks, run_oracle, step_config,
+                                            trained_by_threads)
 
 @pytest.mark.parametrize("model, rule", [*((model, "textbook") for model in (
     "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")),
@@ -21,19 +22,10 @@ def expected():
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0),
-                                          ({"lookahead": 2, "flush_threads": 3}, 5),
-                                          ({"lookahead": 10, "policy": "lfu"}, 30),
-                                          ({"mode": "sync", "lookahead": 3}, 90),
-                                          ({"mode": "sync", "flush_threads": 1}, 0)], ids=str)
+@pytest.mark.parametrize("flush, slots", SETTINGS, ids=str)
 def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
     arrays, _ = trained_by_threads(step_config(), ranks, flush, entity_slots=slots)
     assert_same(arrays, expected[ranks])
-
-
-HALVES = [({"lookahead": 1, "flush_threads": 1}, 0),
-          ({"lookahead": 2, "flush_threads": 3}, 5), ({"lookahead": 10, "policy": "lfu"}, 30),
-          ({"mode": "sync", "lookahead": 3}, 90)]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,7 @@ def expected_half():
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("flush, slots", HALVES, ids=str)
+@pytest.mark.parametrize("flush, slots", SETTINGS[:4], ids=str)
 def test_half_precision_rows_are_rounded_once_when_all_ranks_have_updated_them(expected_half, ranks, flush, slots):
     arrays, entities = trained_by_threads(step_config(), ranks, flush, entity_slots=slots, element="fp16", delay=0.001)
     assert_same(arrays, expected_half[ranks])

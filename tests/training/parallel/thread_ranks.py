@@ -17,6 +17,11 @@ from dglke_frugal.training.tables.tables import ENTRIES
 
 ENTITIES, RELATIONS, STEPS, BATCH = 90, 7, 24, 16
 NOISE = (2**35 + 11, 3)  # seed and table
+SETTINGS = [({"lookahead": 1, "flush_threads": 1}, 0),  # of flushing, with slots of the cache
+            ({"lookahead": 2, "flush_threads": 3}, 5),
+            ({"lookahead": 10, "policy": "lfu"}, 30),
+            ({"mode": "sync", "lookahead": 3}, 90),
+            ({"mode": "sync", "flush_threads": 1}, 0)]
 
 
 def step_config(model="TransE_l2", rule="textbook", **loss):
