@@ -65,8 +65,8 @@ SortMemory sort_memory(const Bytes& sorted, const Bytes& scratch, const Numbers&
           scratch.size(), rows.data(), reinterpret_cast<cuda::SortedCounts*>(counts.data())};
 }
 
-// A lookup where its ids are sorted, and rows of its steps. Addresses come as numbers: a tensor takes as long to pass as
-// a launch.
+// A lookup where its ids are sorted, and rows of its steps. Addresses come as numbers: a tensor takes as long to pass
+// as a launch.
 struct PlacedLookup {
   bool is_cuda;
   RowExpansion expansion;
@@ -142,8 +142,8 @@ void bind(nb::module_& module) {
       "(U,) int64 as update_tables takes them. Runs where `records` lies.");
 
   nb::class_<SortMemory>(module, "SortMemory",
-                         "Memory of sorts of up to n ids. sorted (sorted_bytes(n),) and scratch (scratch_bytes(n),) uint8 "
-                         " of a CUDA device; rows (n,) and counts (COUNTS,) int64 of pinned memory.")
+                         "Memory of sorts of up to n ids. sorted (sorted_bytes(n),) and scratch (scratch_bytes(n),) "
+                         "uint8 of a CUDA device; rows (n,) and counts (COUNTS,) int64 of pinned memory.")
       .def("__init__",
            [](SortMemory* self, const Bytes& sorted, const Bytes& scratch, const Numbers& rows, const Numbers& counts) {
              new (self) SortMemory(sort_memory(sorted, scratch, rows, counts));
@@ -156,8 +156,8 @@ void bind(nb::module_& module) {
       .def_ro_static("COUNTS", &kCounts);
 
   nb::class_<DeviceLookup>(module, "DeviceLookup",
-                           "As Lookup, of ids (n,) int64 in pinned memory that a CUDA device sorts, which has all arrays "
-                           "but the rows. The sort is enqueued on a stream of the device with that number.")
+                           "As Lookup, of ids (n,) int64 in pinned memory that a CUDA device sorts, which has all "
+                           "arrays but the rows. The sort is enqueued on a stream of the device with that number.")
       .def("__init__",
            [](DeviceLookup* self, const Ids& ids, std::int64_t rows, int owners, std::shared_ptr<SortMemory> memory,
               int device, std::uintptr_t stream) {
@@ -216,7 +216,8 @@ void bind(nb::module_& module) {
 
   nb::class_<LookupMemory>(
       module, "LookupMemory",
-      "The records (U, stride) of the rows of steps, and the sums (U, dim) of their gradients, where lookups are sorted.")
+      "The records (U, stride) of the rows of steps, and the sums (U, dim) of their gradients, where lookups are "
+      "sorted.")
       .def(nb::init<const Rows&, const Rows&>(), "records"_a, "sums"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
       .def("at", nb::overload_cast<const Lookup&>(&LookupMemory::at, nb::const_), "lookup"_a, nb::keep_alive<0, 1>(),
            nb::keep_alive<0, 2>(), "The PlacedLookup.")

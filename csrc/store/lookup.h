@@ -20,8 +20,8 @@ enum class LookupThreads { kCallers, kBackground };
 
 class Lookup {
  public:
-  // ids: (count,) in [0, rows), or kNoRow. owners: how many own the rows; `row % owners` owns a row, and rows of owner 0
-  // come first. Throws as refuse_id, std::invalid_argument for more ids than fit into 32 bits.
+  // ids: (count,) in [0, rows), or kNoRow. owners: how many own the rows; `row % owners` owns a row, and rows of owner
+  // 0 come first. Throws as refuse_id, std::invalid_argument for more ids than fit into 32 bits.
   Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads, int owners = 1);
 
   std::int64_t count() const { return std::ssize(inverse_); }

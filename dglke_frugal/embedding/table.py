@@ -39,8 +39,8 @@ FORKED = ("this process was forked while updates of the table were on their way 
           "does not have; call close() on the module before forking, or start the process by the method 'spawn'")
 
 
-FORKED_FROM_DEVICE = ("this process was forked from one whose GPU reads the table in host memory, and does not have that "
-                      "memory; start the process by the method 'spawn'")
+FORKED_FROM_DEVICE = ("this process was forked from one whose GPU reads the table in host memory, and does not have "
+                      "that memory; start the process by the method 'spawn'")
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
 
 

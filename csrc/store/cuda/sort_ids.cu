@@ -18,6 +18,9 @@
 namespace frugal::cuda {
 namespace {
 
+namespace cub = frugal_sort::cub;
+namespace thrust = frugal_sort::thrust;
+
 using Number = std::uint64_t;  // of a row in its order; numbers() for an id that stands for no row
 
 constexpr int kThreads = 256;
@@ -44,7 +47,7 @@ struct Begins {
 };
 
 auto beginnings(const Number* sorted, Number none) {
-  return frugal_sort::thrust::make_transform_iterator(frugal_sort::thrust::counting_iterator<std::int64_t>(0), Begins{sorted, none});
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0), Begins{sorted, none});
 }
 
 int bits_of(Number none) { return static_cast<int>(std::bit_width(none)); }
@@ -54,10 +57,10 @@ std::size_t library_bytes(std::int64_t count) {
   std::size_t sort = 0, scan = 0;
   const Number* const numbers = nullptr;
   const std::int32_t* const positions = nullptr;
-  cuda_check(frugal_sort::cub::DeviceRadixSort::SortPairs(nullptr, sort, numbers, static_cast<Number*>(nullptr), positions,
+  cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, sort, numbers, static_cast<Number*>(nullptr), positions,
                                              static_cast<std::int32_t*>(nullptr), count),
              "sizing a sort of " + std::to_string(count) + " ids");
-  cuda_check(frugal_sort::cub::DeviceScan::InclusiveSum(nullptr, scan, beginnings(numbers, 0),
+  cuda_check(cub::DeviceScan::InclusiveSum(nullptr, scan, beginnings(numbers, 0),
                                            static_cast<std::int32_t*>(nullptr), count),
              "sizing a scan of " + std::to_string(count) + " ids");
   return std::max(sort, scan);
@@ -146,9 +149,9 @@ void sort_ids(const std::int64_t* ids, std::int64_t count, const OwnerOrder& ord
                              on), what);
   cuda_check(cudaMemsetAsync(scratch.counts, 0, sizeof(SortedCounts), on), what);
   number_ids<<<blocks, kThreads, 0, on>>>(count, order, scratch);
-  cuda_check(frugal_sort::cub::DeviceRadixSort::SortPairs(scratch.library, scratch.library_bytes, scratch.numbers, scratch.sorted,
+  cuda_check(cub::DeviceRadixSort::SortPairs(scratch.library, scratch.library_bytes, scratch.numbers, scratch.sorted,
                                              scratch.positions, out.order, count, 0, bits_of(none), on), what);
-  cuda_check(frugal_sort::cub::DeviceScan::InclusiveSum(scratch.library, scratch.library_bytes, beginnings(scratch.sorted, none),
+  cuda_check(cub::DeviceScan::InclusiveSum(scratch.library, scratch.library_bytes, beginnings(scratch.sorted, none),
                                            scratch.firsts, count, on), what);
   find_rows<<<blocks, kThreads, 0, on>>>(count, order, scratch, out);
   give_rows<<<std::min(blocks, 64u), kThreads, 0, on>>>(scratch.counts, out);
