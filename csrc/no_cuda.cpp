@@ -19,6 +19,7 @@
 #include "rows/cuda/summed_update.h"
 #include "step/cuda/gradient_kernels.h"
 #include "step/cuda/loss_from_scores.h"
+#include "store/cuda/sort_ids.h"
 
 namespace frugal::cuda {
 
@@ -138,6 +139,12 @@ void compute_gradients(const ModelSpec&, const LossSpec&, bool, const DeviceBatc
 void loss_from_scores(const LossSpec&, const ScoredPositives&, const Launch&) { refuse_cuda(); }
 void penalize(const LossSpec&, std::span<const PenalizedRows>, const Launch&) { refuse_cuda(); }
 void add_losses(const LossSpec&, std::span<const float>, std::span<const float>, double*, const Launch&) {
+  refuse_cuda();
+}
+
+std::size_t sort_bytes(std::int64_t) { refuse_cuda(); }
+void sort_ids(const std::int64_t*, std::int64_t, const OwnerOrder&, std::byte*, std::size_t, const SortedIds&,
+              std::uintptr_t) {
   refuse_cuda();
 }
 

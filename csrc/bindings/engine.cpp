@@ -14,6 +14,7 @@
 #include "cache/static_hot_set.h"
 #include "engine/segment.h"
 #include "sampler/batch.h"
+#include "store/device_lookup.h"
 #include "store/lookup.h"
 
 namespace frugal::bindings::engine {
@@ -278,6 +279,13 @@ void bind(nb::module_& module) {
             self.register_step(step, lookup->rows(), {}, lookup);
           },
           "step"_a, "lookup"_a, "Those of a lookup, likewise.")
+      .def(
+          "register_lookup",
+          [](EngineClient& self, std::int64_t step, const std::shared_ptr<DeviceLookup>& lookup) {
+            nb::gil_scoped_release release;
+            self.register_step(step, lookup->rows(), {}, lookup);
+          },
+          "step"_a, "lookup"_a, "Of one that a device has sorted.")
       .def("count_from", &EngineClient::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
       .def(

@@ -102,16 +102,20 @@ void bind(nb::module_& module) {
       },
       "dim"_a, "state"_a, "element"_a = "fp32",
       "Of a row of a HostTable, in host memory and on a device alike: embedding, `state` floats of state, padding.");
+  module.def("has_managed_memory", &ManagedMemory::is_available,
+             "Whether all CUDA devices share memory of the driver with the host while they work.");
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
            [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state,
-              const std::string& element, int part, int parts) {
-             new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate, state,
-                                  element_named(element), {part, parts});
+              const std::string& element, int part, int parts, bool managed) {
+             const Sharing sharing = managed ? Sharing::kManaged : shared ? Sharing::kShared : Sharing::kPrivate;
+             new (self) HostTable(rows, dim, sharing, state, element_named(element), {part, parts});
            },
            "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1, "element"_a = "fp32", "part"_a = 0, "parts"_a = 1,
+           "managed"_a = false,
            "element: fp32 or fp16. part: of so many tables of this shape whose rows lie behind each other, row by "
-           "row.")
+           "row. managed: in memory of the CUDA driver, which devices address by large pages; DeviceError if it has "
+           "none.")
       .def("__init__",
            [](HostTable* self, const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
               const std::string& element, int part, int parts) {
@@ -122,6 +126,9 @@ void bind(nb::module_& module) {
       .def(
           "part", [](HostTable& self, int part) { return std::make_unique<HostTable>(self, part); }, "part"_a,
           "Another part of the same mapping. ValueError if there is none.")
+      .def_prop_ro("is_managed", &HostTable::is_managed)
+      .def("map_for", &HostTable::map_for, "device"_a,
+           "Of a managed table: from now on the CUDA device with this number reads and writes it.")
       .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })

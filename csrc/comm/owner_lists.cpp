@@ -97,8 +97,13 @@ void OwnerLists::post(std::span<const std::int64_t> rows) {
   wait([&](int other) { return read(word(other).taken) + static_cast<std::uint64_t>(steps_) >
                                static_cast<std::uint64_t>(posted_); });
   std::int64_t* const to = cell(rank_, posted_);
-  std::fill_n(to, ranks_, 0);
-  for (const std::int64_t row : rows) ++to[row % ranks_];
+  auto begin = rows.begin();
+  for (int owner = 0; owner < ranks_; ++owner) {  // whose rows follow each other
+    const auto end =
+        std::partition_point(begin, rows.end(), [&](std::int64_t row) { return row % ranks_ == owner; });
+    to[owner] = end - begin;
+    begin = end;
+  }
   std::ranges::copy(rows, to + ranks_);
   write(word(rank_).posted, ++posted_);
 }

@@ -23,8 +23,8 @@ constexpr std::int64_t kManyRows = 1 << 17;               // of a step, that kee
 
 int planner_threads(const EngineConfig& config) {
   if (config.planner_threads > 0) return config.planner_threads;
-  return std::clamp(usable_cores() / 4, 1,
-                    config.max_rows_per_step < kManyRows ? kMostThreads : kThreadsOfManyRows);
+  return config.max_rows_per_step < kManyRows ? std::clamp(usable_cores() / 4, 1, kMostThreads)
+                                              : std::clamp(usable_cores() / 2, 1, kThreadsOfManyRows);
 }
 
 std::int64_t cache_slots(Segment& segment) {

@@ -30,6 +30,10 @@ RowLayout checked_layout(std::int64_t rows, std::int64_t dim, std::int64_t state
 HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element,
                      TablePart part)
     : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part) {
+  if (sharing == Sharing::kManaged) {
+    manage();
+    return;
+  }
   map(SharedMapping(sharing == Sharing::kShared ? "frugal-table" : nullptr, mapped_bytes()));
   madvise(all_parts(), mapped_bytes(), MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where it is granted
   interleave_pages(all_parts(), mapped_bytes());  // another: all devices and flush threads see the same mean bandwidth
@@ -51,11 +55,22 @@ HostTable::HostTable(HostTable& other, int part)
                              {part, other.part_.parts})),
       part_{part, other.part_.parts},
       memory_(other.memory_),
+      managed_(other.managed_),
       data_(other.all_parts() + part * layout_.stride) {}
 
 void HostTable::map(SharedMapping memory) {
   memory_ = std::make_shared<SharedMapping>(std::move(memory));
   data_ = reinterpret_cast<float*>(memory_->data()) + part_.part * layout_.stride;
+}
+
+// All threads bring the pages in.
+void HostTable::manage() {
+  memory_ = std::make_shared<SharedMapping>();
+  managed_ = std::make_shared<ManagedMemory>(mapped_bytes());
+  data_ = reinterpret_cast<float*>(managed_->data()) + part_.part * layout_.stride;
+  default_pool().parallel_for(rows_, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(all_parts() + begin * pitch(), all_parts() + end * pitch(), 0.0f);
+  });
 }
 
 void HostTable::read(std::int64_t id, float* values) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/parallel/shared_mapping.h"
+#include "table/managed_memory.h"
 #include "table/row_layout.h"
 
 namespace frugal {
@@ -17,6 +18,7 @@ namespace frugal {
 enum class Sharing {
   kPrivate,  // this process alone
   kShared,   // so do children made by fork, and processes that attach
+  kManaged,  // this process alone, and CUDA devices that it is mapped for; see managed_memory.h
 };
 
 // Several tables of the same shape may share a mapping, row i of each behind that of the one before, then row i + 1.
@@ -62,6 +64,9 @@ class HostTable {
   float* all_parts() { return data_ - part_.part * layout_.stride; }
   // Where other processes attach; empty for a private table. No name in a file system, so nothing is left behind.
   const std::string& path() const { return memory_->path(); }
+  bool is_managed() const { return managed_ != nullptr; }
+  // Of a managed table: from now on this device reads and writes it. Throws DeviceError.
+  void map_for(int device) { managed_->map_for(device); }
   float* row(std::int64_t id) { return data_ + id * pitch(); }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
@@ -80,6 +85,7 @@ class HostTable {
 
  private:
   void map(SharedMapping memory);
+  void manage();
   // numbers.fill(values, index, count) sets values[i] to element index + i of the whole table.
   template <class Numbers>
   void init(const Numbers& numbers, const FilledPart& part);
@@ -89,7 +95,8 @@ class HostTable {
   std::int64_t rows_;
   RowLayout layout_;
   TablePart part_;
-  std::shared_ptr<SharedMapping> memory_;  // of all parts
+  std::shared_ptr<SharedMapping> memory_;  // of all parts; none of a managed table
+  std::shared_ptr<ManagedMemory> managed_;
   float* data_;
 };
 

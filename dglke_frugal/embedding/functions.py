@@ -23,7 +23,8 @@ class ReadRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx, handle, values: List[torch.Tensor], shape, dtype, receive, ticket):
         """handle: the module's parameter, for which a gradient is computed if it requires one. values: the embeddings,
-        in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, order)."""
+        in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, numbers):
+        what becomes of the gradient."""
         _remember(ctx, ReadRows, handle, receive, ticket)
         return of_type(values[0].resize_(shape), dtype)
 
@@ -57,7 +58,7 @@ class ReadBags(torch.autograd.Function):
     @staticmethod
     def deliver(ctx, gradients):
         """Hand the gradient to the table."""
-        ctx.receive(ctx.ticket, gradients, ctx.bags.of_id[ctx.ticket.request.lookup.order])
+        ctx.receive(ctx.ticket, gradients, ctx.bags.of_id)
 
 
 def _remember(ctx, kind, handle, receive, ticket) -> None:

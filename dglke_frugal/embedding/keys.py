@@ -130,14 +130,14 @@ class KeyTable:
     def begin_rows(self, request: KeyRequest, executor: Executor) -> None:
         """Before the request's rows are read: those of new keys begin anew."""
         self._births[request.fresh] += 1
-        request.births = self._births[request.lookup.rows]
+        request.births = self._births[request.sorted.rows]
         if not len(request.fresh):
             return
         table = executor.table
         records = np.zeros((len(request.fresh), table.record_floats), np.float32)
         records[:, : table.dim] = self.start_values(request.fresh_keys, table.dim)
         went = request.evicted != -1
-        before = executor.replace(np.searchsorted(request.lookup.rows, request.fresh), records,
+        before = executor.replace(np.searchsorted(request.sorted.rows, request.fresh), records,
                                   self._keep and went.any())
         if before is not None:
             self._evicted.append(Evicted(request.evicted[went], before[went, : table.dim],

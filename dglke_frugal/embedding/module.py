@@ -367,7 +367,7 @@ class Embedding(nn.Module):
     def _request(self, ids: torch.Tensor) -> Request:
         """Raises IndexError for a negative id."""
         numbers = self._numbers(ids)
-        copied = np.empty(len(numbers), np.int64)
+        copied = self._table.ids_memory(len(numbers))
         _native.copy_ids(numbers, copied, _native.NO_ROW if self.padding_idx is None else self.padding_idx)
         return Request(copied, self.num_embeddings, self._table.owners)
 
@@ -433,8 +433,8 @@ class Embedding(nn.Module):
         keys.fill_absent(values, request.ids, flat)
         return values, ticket, request
 
-    def _receive(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> None:
-        """Update with a lookup's gradient (m, dim)."""
+    def _receive(self, ticket: Ticket, gradients: torch.Tensor, numbers: Optional[np.ndarray]) -> None:
+        """Update with a lookup's gradient (m, dim); numbers as Executor.update takes them."""
         table = self._table
         with table.alone:
             if not self._handle.requires_grad:
@@ -451,25 +451,16 @@ class Embedding(nn.Module):
                 if table.optimizer.counts_updates and not finite:
                     return table.drop(ticket)  # Adam moves rows even if their gradient is zero
             elif self.check_finite and not torch.isfinite(gradients).all():
-                raise FloatingPointError(self._not_finite(ticket, gradients, order))
+                raise FloatingPointError(self._not_finite(ticket, gradients, numbers))
             if self._keys is not None and not table.is_open(ticket):
-                ticket, order = self._where_they_are_now(ticket, order)
-            table.update(ticket, gradients, order)
+                # Rows that are gone meanwhile are left out.
+                ticket = Ticket(Request(self._keys.still_there(ticket.request), self.num_embeddings))
+            table.update(ticket, gradients, numbers)
 
-    def _where_they_are_now(self, ticket: Ticket, order: Optional[np.ndarray]):
-        """Ticket and order for a late gradient by key: rows that are gone meanwhile are left out."""
-        lookup = ticket.request.lookup
-        numbers = np.empty(len(lookup), np.int32)
-        numbers[lookup.order] = lookup.order if order is None else order
-        now = Ticket(Request(self._keys.still_there(ticket.request), self.num_embeddings))
-        return now, numbers[now.request.lookup.order]
-
-    def _not_finite(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> str:
-        number = int((~torch.isfinite(gradients)).any(-1).nonzero()[0])
-        lookup = ticket.request.lookup
-        numbers = lookup.order if order is None else order
-        asked_for = ticket.request.ids if self._keys is None else ticket.request.keys
-        ids = asked_for[np.sort(lookup.order[np.flatnonzero(numbers == number)])]
+    def _not_finite(self, ticket: Ticket, gradients: torch.Tensor, numbers: Optional[np.ndarray]) -> str:
+        number, request = int((~torch.isfinite(gradients)).any(-1).nonzero()[0]), ticket.request
+        has_it = np.arange(len(request.ids)) == number if numbers is None else numbers == number
+        ids = (request.ids if self._keys is None else request.keys)[has_it & (request.ids != _native.NO_ROW)]
         of = f" of id {ids[0]}" if len(ids) else ""
         return (f"the gradient{of} (number {number} of its lookup) is not finite; nothing was updated: look for the "
                 "first operation that gives NaN with torch.autograd.detect_anomaly(), or lower the learning rate")

@@ -39,6 +39,8 @@ FORKED = ("this process was forked while updates of the table were on their way 
           "does not have; call close() on the module before forking, or start the process by the method 'spawn'")
 
 
+FORKED_FROM_DEVICE = ("this process was forked from one whose GPU reads the table in host memory, and does not have "
+                      "that memory; start the process by the method 'spawn'")
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
 
 
@@ -62,10 +64,13 @@ os.register_at_fork(after_in_child=_leave_behind)
 
 
 class _Lost:
-    """In place of the lock of a table whose updates are in the process that this one was forked from."""
+    """In place of the lock of a table of which something is in the process that this one was forked from alone."""
+
+    def __init__(self, sentence: str):
+        self._sentence = sentence
 
     def __enter__(self):
-        raise RuntimeError(FORKED)
+        raise RuntimeError(self._sentence)
 
     def __exit__(self, *error):
         pass
@@ -132,7 +137,8 @@ class Table:
         else:
             self._check_memory(rows, dim)
             try:
-                self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim))
+                self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim),
+                                              managed=self._reads_in_place() and _native.has_managed_memory())
             except RuntimeError as error:
                 raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
         self.alone: ContextManager = threading.RLock()
@@ -163,6 +169,12 @@ class Table:
             raise ValueError("flush='direct' is for a table on a GPU, which stores updates itself; use 'p2f' on the "
                              "CPU")
         self._in_place = self._config.flush == "none" and on_cpu
+
+    def _reads_in_place(self) -> bool:
+        """Whether a GPU reads and writes rows in host memory, and no other process."""
+        config = self._config
+        return (isinstance(self._device, torch.device) and self._device.type == "cuda" and config.ranks == 1
+                and config.flush in (AUTO, "direct"))
 
     def __deepcopy__(self, memo: Dict) -> "Table":
         """A table of its own, without the lookups to come. Raises InputError if there is no memory."""
@@ -209,10 +221,13 @@ class Table:
         kept = [request.leave_behind() for request in self._pending]
         if self._executor is not None and not isinstance(self._executor, TableExecutor):
             if self._config.ranks > 1 or self._executor.dirty:
-                self.alone = _Lost()
+                self.alone = _Lost(FORKED)
             kept += [self._executor, self._device_at_work]
             self._executor = self._device_at_work = self._open = None
             self._announced = self._max_rows = 0
+        if self.rows.is_managed:
+            self.alone = _Lost(FORKED_FROM_DEVICE)
+            kept.append(self.rows)
         for each in kept:  # their destructors would wait
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
@@ -245,10 +260,14 @@ class Table:
         """Where embeddings are given out."""
         return self._device if isinstance(self._device, torch.device) else self._device.torch_device
 
+    def ids_memory(self, count: int) -> np.ndarray:
+        """(count,) int64 for the ids of a request."""
+        return np.empty(count, np.int64) if self._executor is None else self._executor.ids_memory(count)
+
     def prefetch(self, request: Request) -> None:
         """The lookup after those prefetched already will be this one."""
         if not self._in_place:  # nothing is planned there, and a thread that sorts would be in the way of torch's
-            request.sort_ahead(self._executor and self._executor.packing_memory(len(request.ids)))
+            request.sort_ahead(self._executor.sort if self._executor else _native.SortedAhead)
         self._pending.append(request)
         self._announce_ahead()
 
@@ -276,14 +295,16 @@ class Table:
             if not self._is_next(request):
                 raise RuntimeError(OTHER_IDS)
             request = head
-            request.lookup  # an id outside the table is reported before anything changes
+            request.sorted  # an id outside the table is reported before anything changes
             if not self._announced:
                 self._announce(head)
             self._pending.popleft()
             self._announced -= 1
             self._close_step()
         else:
-            request.lookup
+            if self._executor is not None:
+                request.sort_ahead(self._executor.sort)
+            request.sorted
             self._close_step()
             self._announce(request)
             self._announced -= 1
@@ -299,12 +320,12 @@ class Table:
         """Whether nothing else has happened since the lookup was read."""
         return ticket is self._open
 
-    def update(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
+    def update(self, ticket: Ticket, gradients: torch.Tensor, numbers: Optional[np.ndarray] = None) -> None:
         """Update with the gradient of a lookup: see Executor.update."""
         if ticket is self._open:
             self._open = None
             self.optimizer.next_update(self.rule)
-            self._executor.update(gradients, order)
+            self._executor.update(gradients, numbers)
             self._announce_ahead()
             return
         if self._config.ranks > 1:
@@ -315,12 +336,12 @@ class Table:
         if self._announced and not isinstance(self._executor, TableExecutor):
             self.drain()
             on_host = TableExecutor(self.rows, self.rule)
-            on_host.change(ticket.request, gradients.cpu(), order)
+            on_host.change(ticket.request, gradients.cpu(), numbers)
             self._restart()
         else:
             if not isinstance(self._executor, TableExecutor):
                 self._grow(ticket.request)
-            self._executor.change(ticket.request, gradients, order)
+            self._executor.change(ticket.request, gradients, numbers)
 
     def drop(self, ticket: Ticket) -> None:
         """The gradient of a lookup will not be used."""
@@ -390,7 +411,7 @@ class Table:
             self._announce(request)
 
     def _has_room(self, request: Request) -> bool:
-        return self._executor is not None and request.lookup.distinct <= self._max_rows
+        return self._executor is not None and request.sorted.distinct <= self._max_rows
 
     def _announce(self, request: Request) -> None:
         self._grow(request)
@@ -402,10 +423,10 @@ class Table:
         if self._has_room(request):
             return
         if self._config.ranks > 1 and self._executor is not None:
-            raise ValueError(f"a lookup has {request.lookup.distinct} distinct rows, but the ranks agreed on max_rows="
+            raise ValueError(f"a lookup has {request.sorted.distinct} distinct rows, but the ranks agreed on max_rows="
                              f"{self._max_rows}; make the table with more")
         self._close_step()
-        rows, wanted = request.lookup.distinct, max(self._max_rows, self._config.max_rows or 1)
+        rows, wanted = request.sorted.distinct, max(self._max_rows, self._config.max_rows or 1)
         if rows > wanted:
             wanted = GROWTH * rows
         self._max_rows = min(self.rows.rows, int(wanted))

@@ -13,9 +13,8 @@ from .device.cuda_device import CudaDevice, Stream
 from .device.device import Device, Event, no_op
 from .executor import RankExecutor
 from .flushing import RankRows
+from .request import Sorted
 from .rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
-
-ALIGNMENT = 16  # bytes between the arrays of a block
 
 
 class CallersDevice(CudaDevice):
@@ -70,80 +69,56 @@ class CallersDevice(CudaDevice):
             self._stream, self.stream = callers, callers.number
 
 
-class PackingMemory:
-    """Pinned memory for packed lookups, which is used again when nobody has its array any more."""
+class PinnedIds:
+    """Pinned memory for ids, which is used again when nobody has its array any more."""
 
     def __init__(self, device: Device):
         self._device = device
         self._free: List[torch.Tensor] = []
 
     def array_for(self, count: int) -> np.ndarray:
-        """(bytes,) uint8 with room for a lookup of `count` ids."""
-        size = _native.Lookup.most_packed_bytes(count)
+        """(count,) int64."""
         memory = self._free.pop() if self._free else None
-        if memory is None or memory.numel() < size:
-            memory = self._device.pinned(size, dtype=np.uint8)
-        array = memory.numpy()
+        if memory is None or len(memory) < count:
+            memory = self._device.pinned(count, dtype=np.int64)
+        array = memory.numpy()[:count]
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array
 
 
 class _Turn:
-    """One step in STEPS_ON_DEVICE: where its lookup, its plan, its records and their sums of gradients are.
+    """One step in STEPS_ON_DEVICE: where its plan, its records and their sums of gradients are.
 
     Attributes:
         work: what a step does with its rows there (PreparedStep).
         records: of the rows.
         sums: of their gradients.
         prefetched: the event after the last prefetch.
-        packed: pinned memory that its lookup comes from.
+        memory: records and sums, for kernels that read lookups.
     """
 
     def __init__(self, rows: DeviceRows, update: _native.SummedUpdate, max_rows: int, sums: torch.Tensor):
-        self._rows, self._update, self.sums = rows, update, sums
-        self.records = rows.device.zeros(max_rows, rows.stride)
-        self._plan = self.work = None
-        if rows.planned:
-            self._plan = rows.plan_memory()
-            with rows.device.current():
-                self.work = rows.prepare(self._plan.plan, self.records, sums, update)
-        self._block = torch.empty(0, dtype=torch.uint8)
-        self.prefetched = Event()
-        self.packed: Optional[np.ndarray] = None
-
-    def place(self, lookup: _native.Lookup) -> _native.PlacedLookup:
-        """The next lookup, where `copy` brings it."""
-        size = lookup.packed[-1]
-        if size > self._block.numel():
-            self._make_room(size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT)
-        return self._memory.at(lookup)
-
-    def _make_room(self, size: int) -> None:
-        rows, device = self._rows, self._rows.device
-        device.synchronize()  # nothing uses the old block any more
-        self._block = device.zeros(size, dtype=np.uint8)
+        device = self._device = rows.device
+        self._rows, self.sums, self.prefetched = rows, sums, Event()
+        self._lookup: Optional[Sorted] = None
+        self.records = device.zeros(max_rows, rows.stride)
+        self._planned = rows.plan_memory() if rows.planned else None
+        self._ids = None if self._planned else device.zeros(max_rows, dtype=np.int64)
+        plan = Plan(self._ids) if self._planned is None else self._planned.plan
         with device.current():
-            self._memory = _native.LookupMemory(self._block, self.records, self.sums)
-            if self._plan is None:
-                ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
-                self.work = rows.prepare(Plan(ids), self.records, self.sums, self._update)
+            self.work = rows.prepare(plan, self.records, sums, update)
+            self.memory = _native.LookupMemory(self.records, sums)
 
-    def copy(self, lookup: _native.Lookup) -> Callable[[], None]:
-        """Work that brings it to the device, and its plan."""
-        rows, device = self._rows, self._rows.device
-        first, inverse, *_, end = lookup.packed
-        if self._plan is not None:
-            first = inverse  # the plan has the rows
-            cell = rows.final_plan()
-            plan = self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()
-        block = self._block.data_ptr() + first, self.packed.ctypes.data + first, end - first
-
-        def work():
-            device.copy(*block)
-            if self._plan is not None:
-                device.copy(*plan)
-
-        return work
+    def copy(self, lookup: Sorted) -> Callable[[], None]:
+        """Work that brings the running step's plan to the device, or the lookup's rows to where they are read; after
+        the last one."""
+        self._lookup = lookup  # as long as the work may read it
+        if self._planned is None:
+            copied = self._ids.data_ptr(), lookup.rows_address, lookup.distinct * self._ids.element_size()
+        else:
+            cell = self._rows.final_plan()
+            copied = self._planned.memory.data_ptr(), cell.data_ptr(), cell.numel()
+        return lambda: self._device.copy(*copied)
 
 
 class DeviceExecutor(RankExecutor):
@@ -154,31 +129,30 @@ class DeviceExecutor(RankExecutor):
         super().__init__(table, update, ranked, window, ranks)
         rows: DeviceRows = ranked.steps
         self._rows, self._device = rows, rows.device
-        self.torch_device = rows.device.torch_device
+        self.torch_device, self.sort = rows.device.torch_device, rows.device.sort
         sums = rows.device.zeros(max_rows, rows.dim)
         self._turns = [_Turn(rows, update, max_rows, sums) for _ in range(STEPS_ON_DEVICE)]
-        self._packing = PackingMemory(self._device)
+        self._pinned = PinnedIds(self._device)
         self._written_back = deque(maxlen=STEPS_ON_DEVICE)
 
-    def packing_memory(self, count):
-        return self._packing.array_for(count)
+    def ids_memory(self, count):
+        return self._pinned.array_for(count)
 
     def announce(self, request):
+        if not self._device.holds(request.sorted):
+            request.sort_ahead(self.sort)
         if self._several:
             return super().announce(request)
-        self._rows.announce_lookup(self._announced, request.lookup)
+        self._rows.announce_lookup(self._announced, request.sorted)
         self._announced += 1
 
     def begin(self, request):
         turn = self._turns[self._begun % STEPS_ON_DEVICE]
         super().begin(request)
-        lookup = self._lookup
+        self._request = request
+        lookup = self._lookup = request.sorted
         turn.prefetched.wait()
-        turn.packed, request.packed_in = request.packed_in, None
-        if turn.packed is None:
-            turn.packed = self.packing_memory(len(lookup))
-            lookup.pack(turn.packed)
-        self._placed, self._turn = turn.place(lookup), turn
+        self._placed, self._turn = turn.memory.at(lookup), turn
         copy, prefetch_rows = turn.copy(lookup), self._part(turn.work.prefetch)
 
         def prefetch():
@@ -206,13 +180,13 @@ class DeviceExecutor(RankExecutor):
         self._with_callers(lambda: placed.read(values.data_ptr(), device.stream))
         return values
 
-    def update(self, gradients, order=None):
+    def update(self, gradients, numbers=None):
         placed, device = self._placed, self._device
         if gradients.shape[1] != self.table.dim or gradients.device != self.torch_device:
             raise ValueError(f"gradients are rows of {self.table.dim} numbers on {self.torch_device}")
 
         def sum_up():
-            given = None if order is None else device.upload(order)
+            given = None if numbers is None else device.upload(numbers)[placed.order]
             placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
                           0 if given is None else given.data_ptr(), device.stream)
 
@@ -240,6 +214,8 @@ class DeviceExecutor(RankExecutor):
         self._written_back.append(written_back)
         self._rows.leave(written_back)
         self._rows.end()
+        self._device.give_back(self._lookup, written_back)
+        self._request.forget_sorted()
 
     def replace(self, positions, records, wanted):
         here, floats = self._turn.records, self.table.record_floats

@@ -18,7 +18,7 @@ import torch
 from .. import _native
 from .device import torch_threads
 from .flushing import RankRows
-from .request import Request
+from .request import Request, Sort
 
 HOST = torch.device("cpu")  # in which torch has not to read a name
 
@@ -39,9 +39,11 @@ class Executor(ABC):
     def __init__(self, table: _native.HostTable, update: _native.SummedUpdate):
         self.table, self.rule = table, update
 
-    def packing_memory(self, count: int) -> Optional[np.ndarray]:
-        """Where `begin` takes the packed lookup of a request of `count` ids from, None where it wants none. The memory
-        is used again when nobody has this array any more."""
+    sort: Sort = _native.SortedAhead  # who sorts out the ids of lookups to come
+
+    def ids_memory(self, count: int) -> np.ndarray:
+        """(count,) int64 for the ids of a request. The memory is used again when nobody has this array any more."""
+        return np.empty(count, np.int64)
 
     @abstractmethod
     def announce(self, request: Request) -> None:
@@ -56,11 +58,11 @@ class Executor(ABC):
         """(n, dim) float32: the embeddings of the running step's ids; zeros for ids that stand for no row."""
 
     @abstractmethod
-    def update(self, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
+    def update(self, gradients: torch.Tensor, numbers: Optional[np.ndarray] = None) -> None:
         """End the step: each row is updated once, from the sum of its gradients, in the order of its occurrences.
 
-        gradients (m, dim) float32, rows contiguous. order: for each entry of lookup.order the number of its gradient;
-        lookup.order itself, so that m = n, if not given.
+        gradients (m, dim) float32, rows contiguous. numbers: (n,) int32, which of them each id has; if not given its
+        own, so that m = n.
         """
 
     @abstractmethod
@@ -75,11 +77,11 @@ class Executor(ABC):
         is wanted.
         """
 
-    def change(self, request: Request, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
+    def change(self, request: Request, gradients: torch.Tensor, numbers: Optional[np.ndarray] = None) -> None:
         """Between two steps, and with none announced: update the rows of a request, as `update` does."""
         self.announce(request)
         self.begin(request)
-        self.update(gradients, order)
+        self.update(gradients, numbers)
 
     def read(self, ids: np.ndarray) -> torch.Tensor:
         """Between two steps: embeddings (n, dim) of ids (n,) int64."""
@@ -102,6 +104,11 @@ class Executor(ABC):
         """Stop what runs in the background. What has not been drained is lost."""
 
 
+def _in_order(lookup: _native.Lookup, numbers: Optional[np.ndarray]) -> Optional[np.ndarray]:
+    """Numbers (n,) of ids' gradients in the order of the lookup."""
+    return None if numbers is None else numbers[lookup.order]
+
+
 class TableExecutor(Executor):
     """The host table in place. A step is nothing but its reading and its update, so any number may be under way."""
 
@@ -114,8 +121,8 @@ class TableExecutor(Executor):
     def gather(self):
         return self._on_host(self._request.ids)
 
-    def update(self, gradients, order=None):
-        self.change(self._request, gradients, order)
+    def update(self, gradients, numbers=None):
+        self.change(self._request, gradients, numbers)
 
     def skip(self):
         pass
@@ -126,8 +133,9 @@ class TableExecutor(Executor):
         self.table.records[rows, :floats] = records
         return before
 
-    def change(self, request, gradients, order=None):
-        _native.update_table(self.table, request.lookup, gradients.numpy(), self.rule, order)
+    def change(self, request, gradients, numbers=None):
+        lookup = request.lookup
+        _native.update_table(self.table, lookup, gradients.numpy(), self.rule, _in_order(lookup, numbers))
 
 
 class RankExecutor(Executor):
@@ -147,13 +155,12 @@ class RankExecutor(Executor):
         self.dirty = False
 
     def announce(self, request):
-        rows = request.lookup.rows
+        rows = request.sorted.rows
         occurrences = [np.ones(len(rows), np.int32)] if self._several else []
         self._steps.announce(self._announced, rows, *occurrences)
         self._announced += 1
 
     def begin(self, request):
-        self._lookup = request.lookup
         self._steps.begin(self._begun)
         self._begun += 1
         self.dirty = True
@@ -178,19 +185,24 @@ class EngineExecutor(RankExecutor):
         config = ranked.address.flushing
         super().__init__(table, update, ranked, config.lookahead, config.ranks)
 
+    def begin(self, request):
+        self._lookup = request.lookup
+        super().begin(request)
+
     def gather(self):
         values = torch.empty(len(self._lookup), self.table.dim, dtype=torch.float32, device=HOST)
         _native.gather_lookup(self._steps, self._lookup, values.numpy())
         return values
 
-    def update(self, gradients, order=None):
+    def update(self, gradients, numbers=None):
+        order = _in_order(self._lookup, numbers)
         _native.update_step(self._steps, self._lookup, gradients.numpy(), self.rule, order)
         self._steps.end()
 
     def skip(self):
         if self._several:  # other ranks may wait for the gradients of rows that they use, too
             nothing = torch.zeros(1, self.table.dim, dtype=torch.float32, device=HOST)
-            self.update(nothing, np.zeros(len(self._lookup.order), np.int32))
+            self.update(nothing, np.zeros(len(self._lookup), np.int32))
         else:
             self._steps.copy_to_destination()
             self._steps.end()

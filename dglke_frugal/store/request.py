@@ -1,12 +1,15 @@
 """The ids that a lookup asks for, and where they occur, sorted out when somebody needs it."""
 from __future__ import annotations
 
-from typing import Optional
+from typing import Callable, Optional, Union
 
 import numpy as np
 import torch
 
 from .. import _native
+
+Sorted = Union[_native.Lookup, _native.DeviceLookup]
+Sort = Callable[[np.ndarray, int, int], Union[_native.SortedAhead, _native.DeviceLookup]]
 
 
 class Request:
@@ -14,18 +17,16 @@ class Request:
 
     Attributes:
         ids: of the rows.
-        packed_in: (bytes,) uint8 in which `lookup` lies when it is there, if it was sorted out into such memory.
     """
 
-    packed_in: Optional[np.ndarray] = None
     _given: Optional[tuple] = None
 
     def __init__(self, ids: np.ndarray, rows: int, owners: int = 1):
-        """The ids must not change afterwards. owners: of the rows, by whom `lookup` has them in order."""
+        """The ids must not change afterwards. owners: of the rows, by whom `sorted` has them in order."""
         self.ids, self._rows, self._owners = ids, rows, owners
-        self._lookup: Optional[_native.Lookup] = None
+        self._sorted: Optional[Sorted] = None
         self._error: Optional[Exception] = None
-        self._sorting: Optional[_native.SortedAhead] = None
+        self._sorting: Optional[Union[_native.SortedAhead, _native.DeviceLookup]] = None
 
     def remember(self, given: torch.Tensor) -> None:
         """The tensor that the ids were taken from."""
@@ -36,39 +37,50 @@ class Request:
         """Whether the ids are those of this very tensor, which has not been changed since."""
         return self._given is not None and given is self._given[0] and given._version == self._given[1]
 
-    def sort_ahead(self, memory: Optional[np.ndarray] = None) -> None:
-        """Have the ids sorted out in the background, in memory (Lookup.most_packed_bytes,) uint8 if it is given: as
-        long as the lookup is used, it holds this array."""
-        self.packed_in = memory
-        self._sorting = _native.SortedAhead(self.ids, self._rows, memory, self._owners)
+    def sort_ahead(self, sort: Sort = _native.SortedAhead) -> None:
+        """Have the ids sorted out in the background. sort(ids, rows, owners): a thread of the host, or Device.sort."""
+        self._sorting = sort(self.ids, self._rows, self._owners)
 
     @property
     def is_ready(self) -> bool:
-        """Whether `lookup` is there, without waiting and without an error."""
-        if self._lookup is None and self._sorting is not None and self._sorting.ready:
+        """Whether `sorted` is there, without waiting and without an error."""
+        if self._sorting is not None and self._sorting.ready:
             self._take()
-        return self._lookup is not None
+        return self._sorted is not None and self._sorting is None
 
     @property
-    def lookup(self) -> _native.Lookup:
-        """The rows, and where they occur. Raises IndexError for an id outside the table."""
-        if self._lookup is None and self._sorting is not None:
+    def sorted(self) -> Sorted:
+        """The distinct rows, and where they occur, in the memory of the host or of the device that has sorted them.
+        Raises IndexError for an id outside the table."""
+        if self._sorting is not None:
             self._take()
         if self._error is not None:
             raise self._error
-        if self._lookup is None:
-            self._lookup = _native.Lookup(self.ids, self._rows, self._owners)
-        return self._lookup
+        if self._sorted is None:
+            self._sorted = _native.Lookup(self.ids, self._rows, self._owners)
+        return self._sorted
+
+    @property
+    def lookup(self) -> _native.Lookup:
+        """The same in the memory of the host."""
+        if isinstance(self.sorted, _native.DeviceLookup):
+            self._sorted = _native.Lookup(self.ids, self._rows, self._owners)
+        return self._sorted
+
+    def forget_sorted(self) -> None:
+        """The memory of `sorted` is somebody else's from now on."""
+        self._sorted = None
 
     def leave_behind(self) -> object:
-        """In a forked process, which lacks the thread that sorts: the ids are sorted out when somebody needs it. What
-        waits for that thread, and must not be deleted here."""
-        sorting, self._sorting, self.packed_in = self._sorting, None, None
-        return sorting
+        """In a forked process, which lacks the thread or the device that sorts: the ids are sorted out when somebody
+        needs it. Returns the sort and its result, which must not be deleted here: the one waits, the other is a
+        device's."""
+        left, self._sorting, self._sorted = (self._sorting, self._sorted), None, None
+        return left
 
     def _take(self) -> None:
+        sorting, self._sorting = self._sorting, None
         try:
-            self._lookup = self._sorting.take()
+            self._sorted = sorting.take()
         except (IndexError, ValueError) as error:  # it is for whoever looks the ids up
             self._error = error
-        self._sorting = None

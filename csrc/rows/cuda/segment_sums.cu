@@ -17,8 +17,9 @@ constexpr int kAhead = 4, kColumns = 4;        // of them, and of a thread's col
 constexpr int kGroup = kColumns * kLanes;      // columns
 constexpr std::int64_t kEnoughBlocks = 4096;   // of few long rows several blocks share each, until there are so many
 // A block that adds many occurrences loads tiles of them ahead: one warp adds a tile while the others ask for the one
-// that comes kStages - 1 later, since the most frequent row of a large lookup would otherwise keep the device waiting.
-constexpr int kLoaders = kWarps - 1, kLoads = 8, kTile = kLoaders * kLoads, kStages = 4;
+// that comes kStages - 1 later, and for the numbers of those in the tile as much later again, since the most frequent
+// row of a large lookup would otherwise keep the device waiting.
+constexpr int kLoaders = kWarps - 1, kLoads = 8, kTile = kLoaders * kLoads, kStages = 6;
 constexpr std::int64_t kRowsOfBlock = 64;      // in which a block looks for rows with many occurrences, of many rows
 
 // Which of a row's columns are summed here: every count-th group of them.
@@ -58,33 +59,49 @@ __device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::i
   }
 }
 
+// What the threads of a block share while they add.
+struct Tiles {
+  float values[kStages][kTile][kLanes];
+  std::int32_t numbers[kStages][kTile];  // of occurrences among the gradients
+};
+
 // The sums of 32 columns from `first` on, by all threads of a block.
 __device__ void sum_together(const EntryGradients& segments, std::int64_t u, std::int64_t dim, std::int64_t first,
-                             float* sums, bool adds, float (*tiles)[kTile][kLanes]) {
+                             float* sums, bool adds, Tiles& tiles) {
   const int lane = threadIdx.x % kLanes, loader = static_cast<int>(threadIdx.x) / kLanes - 1;
   const bool loads = loader >= 0;
   const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1], column = first + lane;
-  const float* next[kLoads];  // occurrences of the tile to be loaded next: their numbers are under way, too
+  const auto occurrence = [&](std::int64_t tile, int k) { return begin + tile * kTile + k * kLoaders + loader; };
+  // By a loader: the numbers of its part of a tile, one for each of the first lanes.
   const auto find = [&](std::int64_t tile) {
-#pragma unroll
-    for (int k = 0; k < kLoads; ++k) {
-      const std::int64_t i = begin + tile * kTile + k * kLoaders + loader;
-      next[k] = i < end ? segments.occurrence(i) : nullptr;
-    }
+    const std::int64_t i = occurrence(tile, lane);
+    if (lane >= kLoads || i >= end) return;
+    std::int32_t* const to = &tiles.numbers[tile % kStages][lane * kLoaders + loader];
+    if (segments.order == nullptr)
+      *to = static_cast<std::int32_t>(i);
+    else
+      __pipeline_memcpy_async(to, segments.order + i, sizeof(std::int32_t));
   };
   const auto load = [&](std::int64_t tile) {
 #pragma unroll
-    for (int k = 0; k < kLoads; ++k)
-      if (next[k] != nullptr && column < dim)
-        __pipeline_memcpy_async(&tiles[tile % kStages][k * kLoaders + loader][lane], next[k] + column, sizeof(float));
+    for (int k = 0; k < kLoads; ++k) {
+      if (occurrence(tile, k) >= end || column >= dim) continue;
+      const int place = k * kLoaders + loader;
+      const std::int64_t number = tiles.numbers[tile % kStages][place];
+      __pipeline_memcpy_async(&tiles.values[tile % kStages][place][lane],
+                              segments.values + number * segments.stride + column, sizeof(float));
+    }
+    find(tile + kStages - 1);  // where the numbers of the tile before were
     __pipeline_commit();
   };
   if (loads) {
+    for (int tile = 0; tile < kStages - 1; ++tile) find(tile);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
     for (int tile = 0; tile < kStages - 1; ++tile) {
-      find(tile);
+      __syncwarp();
       load(tile);
     }
-    find(kStages - 1);
   }
   float sum = adds && !loads && column < dim ? sums[u * dim + column] : 0.0f;
   for (std::int64_t tile = 0; begin + tile * kTile < end; ++tile) {
@@ -92,14 +109,14 @@ __device__ void sum_together(const EntryGradients& segments, std::int64_t u, std
     __syncthreads();  // the tile is there, and the one before has been added
     if (loads) {
       load(tile + kStages - 1);
-      find(tile + kStages);
     } else {
       const std::int64_t left = end - begin - tile * kTile;
       const int count = static_cast<int>(left < kTile ? left : kTile);
 #pragma unroll 8
-      for (int i = 0; i < count; ++i) sum += tiles[tile % kStages][i][lane];
+      for (int i = 0; i < count; ++i) sum += tiles.values[tile % kStages][i][lane];
     }
   }
+  if (loads) __pipeline_wait_prior(0);  // of numbers that nobody needs
   __syncthreads();
   if (!loads && column < dim) sums[u * dim + column] = sum;
 }
@@ -107,7 +124,7 @@ __device__ void sum_together(const EntryGradients& segments, std::int64_t u, std
 // Of rows with many occurrences, in a block's share of all rows, 32 columns.
 __device__ void sum_long(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, unsigned block,
                          unsigned blocks, std::int64_t column, float* sums, bool adds) {
-  __shared__ float tiles[kStages][kTile][kLanes];
+  __shared__ Tiles tiles;
   __shared__ int listed, list[kThreads];
   for (std::int64_t first = block; first < rows; first += static_cast<std::int64_t>(kThreads) * blocks) {
     if (threadIdx.x == 0) listed = 0;

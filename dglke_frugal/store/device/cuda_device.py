@@ -14,6 +14,7 @@ import torch
 from ... import _native
 from ...errors import InputError
 from .device import NOTHING, Device, Event, Repeated, SideStream
+from .id_sorter import IdSorter
 
 EVENTS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
@@ -91,6 +92,7 @@ class CudaDevice(Device):
         self._registered: Set[int] = set()  # addresses of tables
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
+        self._sorter: Optional[IdSorter] = None
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
 
@@ -176,7 +178,9 @@ class CudaDevice(Device):
         if not self._maps_host_memory:
             raise _native.DeviceError("the device does not address host memory as the host does")
         address = table.records.ctypes.data
-        if address not in self._registered:
+        if table.is_managed:
+            table.map_for(self.torch_device.index)
+        elif address not in self._registered:
             self._registrations.append(_native.HostRegistration(table.records))
             self._registered.add(address)
 
@@ -185,6 +189,18 @@ class CudaDevice(Device):
 
     def storing(self, counter, value):
         return _native.prepare_publish(counter, value)
+
+    def sort(self, ids, rows, owners):
+        with self.current():
+            if self._sorter is None:
+                self._sorter = IdSorter(self, self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)))
+            return self._sorter.sort(ids, rows, owners)
+
+    def holds(self, lookup):
+        return isinstance(lookup, _native.DeviceLookup) and lookup.device == self.torch_device.index
+
+    def give_back(self, lookup, after):
+        self._sorter.give_back(lookup, after)
 
     def current(self):
         return NOTHING if torch.cuda.current_device() == self.torch_device.index else torch.cuda.device(

@@ -12,7 +12,7 @@ import ctypes
 import math
 import threading
 import time
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -171,6 +171,18 @@ class Device:
         """`copy` of a few pieces (to, source, count) to the device, all multiples of 16."""
         for piece in pieces:
             self.copy(*piece)
+
+    def sort(self, ids: np.ndarray, rows: int, owners: int) -> Union[_native.SortedAhead, _native.DeviceLookup]:
+        """Begin to sort out the ids (n,) int64 of a lookup, in `pinned` memory; they stay as they are until its `take`
+        has returned. Raises _native.DeviceError."""
+        return _native.SortedAhead(ids, rows, owners)
+
+    def holds(self, lookup: Union[_native.Lookup, _native.DeviceLookup]) -> bool:
+        """Whether kernels of this device read the lookup."""
+        return isinstance(lookup, _native.Lookup)
+
+    def give_back(self, lookup: Union[_native.Lookup, _native.DeviceLookup], after: Event) -> None:
+        """Behind the event nobody uses a lookup that this device holds; its memory may be used again."""
 
     def current(self) -> contextlib.AbstractContextManager:
         """While torch has this device for its current one, as it must where kernels are prepared or launched."""

@@ -68,10 +68,13 @@ class ResidentRows(DeviceRows):
     def _complete(self, plan):
         count = len(plan.rows)
         if count not in self._in_place:  # at addresses that stay
-            self._in_place[count] = (self.device.zeros(count, dtype=np.int32).fill_(FROM_HOST),
-                                     self.device.zeros(count, dtype=np.uint8).fill_(TO_HOST_ROW))
+            self._in_place[count] = self._full(count, FROM_HOST, np.int32), self._full(count, TO_HOST_ROW, np.uint8)
         source, leave = self._in_place[count]
         return plan._replace(source=source, leave=leave, target=plan.rows)
+
+    def _full(self, count: int, value: int, dtype) -> torch.Tensor:
+        """Copied from the host, which waits for it: whichever stream reads it then finds the values."""
+        return torch.from_numpy(np.full(count, value, dtype)).to(self.device.torch_device)
 
     def end(self):
         self.steps_run += 1
