@@ -220,7 +220,7 @@ class StreamsDevice(CudaDevice):
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     register, store, repeated = Device.register, Device.store, Device.repeated
     storing, copy, fetch, current = Device.storing, Device.copy, Device.fetch, Device.current
-    sort, holds, give_back = Device.sort, Device.holds, Device.give_back
+    sorts, has_sorted = Device.sorts, Device.has_sorted
 
 
 class CallersStreams(CallersDevice, StreamsDevice):

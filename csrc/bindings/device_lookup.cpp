@@ -93,8 +93,11 @@ struct PlacedLookup {
 
 class LookupMemory {
  public:
-  LookupMemory(const Rows& records, const Rows& sums)
+  LookupMemory(const Bytes& block, const Rows& records, const Rows& sums)
       : is_cuda_(on_cuda(records)),
+        device_(records.device_id()),
+        block_(reinterpret_cast<const std::byte*>(block.data())),
+        bytes_(block.size()),
         records_{records.data(), static_cast<std::int64_t>(records.shape(1)), static_cast<std::int64_t>(sums.shape(1)),
                  static_cast<std::int64_t>(records.shape(0)), nullptr, 0},
         sums_(sums.data()) {
@@ -102,31 +105,37 @@ class LookupMemory {
             "there must be a sum of dim floats for each record");
   }
 
+  // One that is packed, once a copy has brought it to the block.
   PlacedLookup at(const Lookup& lookup) const {
-    require(!is_cuda_, "a device reads lookups that it has sorted itself");
-    return at(lookup.count(), lookup.rows().size(), lookup.inverse().data(), lookup.offset().data(),
-              lookup.order().data(), std::ssize(lookup.order()), 0);
+    const auto begin = lookup.packed();
+    require(begin.back() <= bytes_, "the lookup has no room there");
+    const auto array = [&](int which) {
+      return reinterpret_cast<const std::int32_t*>(block_ + begin[static_cast<std::size_t>(which)]);
+    };
+    return at(lookup.count(), lookup.rows().size(), array(1), array(2), array(3), std::ssize(lookup.order()));
   }
   PlacedLookup at(const DeviceLookup& lookup) const {
     require(is_cuda_, "this lookup lies on a CUDA device, and the records do not");
     const cuda::SortedIds& there = lookup.on_device();
-    return at(lookup.count(), lookup.rows().size(), there.inverse, there.offset, there.order, lookup.occurrences(),
-              lookup.device());
+    return at(lookup.count(), lookup.rows().size(), there.inverse, there.offset, there.order, lookup.occurrences());
   }
 
  private:
   PlacedLookup at(std::int64_t count, std::size_t distinct, const std::int32_t* inverse, const std::int32_t* offset,
-                  const std::int32_t* order, std::int64_t occurrences, int device) const {
+                  const std::int32_t* order, std::int64_t occurrences) const {
     require(std::cmp_less_equal(distinct, records_.rows), "the lookup has more rows than there are records");
     return {is_cuda_,
             {records_.records, records_.stride, records_.dim, static_cast<std::int64_t>(distinct), inverse, count},
             {nullptr, 0, offset, order},
             sums_,
             occurrences,
-            device};
+            device_};
   }
 
   bool is_cuda_;
+  int device_;
+  const std::byte* block_;
+  std::size_t bytes_;
   RowExpansion records_;  // of all rows that there is room for
   float* sums_;
 };
@@ -216,13 +225,14 @@ void bind(nb::module_& module) {
 
   nb::class_<LookupMemory>(
       module, "LookupMemory",
-      "The records (U, stride) of the rows of steps, and the sums (U, dim) of their gradients, where lookups are "
-      "sorted.")
-      .def(nb::init<const Rows&, const Rows&>(), "records"_a, "sums"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+      "Where a device has the packed lookup of a step, the records (U, stride) of its rows and the sums (U, dim) of "
+      "their gradients.")
+      .def(nb::init<const Bytes&, const Rows&, const Rows&>(), "block"_a, "records"_a, "sums"_a, nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
       .def("at", nb::overload_cast<const Lookup&>(&LookupMemory::at, nb::const_), "lookup"_a, nb::keep_alive<0, 1>(),
            nb::keep_alive<0, 2>(), "The PlacedLookup.")
       .def("at", nb::overload_cast<const DeviceLookup&>(&LookupMemory::at, nb::const_), "lookup"_a,
-           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), "Of a device.");
+           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), "Of one that the device has sorted, where that is.");
 }
 
 }  // namespace frugal::bindings::device_lookup

@@ -1,6 +1,7 @@
 #include "store/lookup.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -23,19 +24,27 @@
 namespace frugal::bindings::lookup {
 namespace {
 
+using Release = nb::call_guard<nb::gil_scoped_release>;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Order = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
 
 std::int64_t count_of(const Ids& ids) { return static_cast<std::int64_t>(ids.size()); }
 
+std::byte* packing_memory(const Bytes& memory, std::int64_t count) {
+  require(memory.size() >= Lookup::most_packed_bytes(count), "there is no room for the packed lookup");
+  return reinterpret_cast<std::byte*>(memory.data());
+}
+
 class SortedAhead {
  public:
-  // The ids must stay as they are until the result has been taken.
-  SortedAhead(const Ids& ids, std::int64_t rows, int owners)
-      : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows, owners] {
-          lookup_.emplace(keys, count, rows, LookupThreads::kBackground, owners);
+  // The ids must stay as they are until the result has been taken, and the memory as long as that is used.
+  SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory, int owners)
+      : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows, owners,
+                                 packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
+          lookup_.emplace(keys, count, rows, LookupThreads::kBackground, packed, owners);
         })) {}
   ~SortedAhead() {
     if (done_.valid()) done_.wait();
@@ -130,7 +139,8 @@ void bind(nb::module_& module) {
           [](Lookup* self, const Ids& ids, std::int64_t rows, int owners) {
             require(owners >= 1, "rows have at least one owner");
             const nb::gil_scoped_release release;
-            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, LookupThreads::kCallers, owners);
+            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows, LookupThreads::kCallers, nullptr,
+                              owners);
           },
           "ids"_a, "rows"_a, "owners"_a = 1)
       .def("__len__", &Lookup::count)
@@ -147,17 +157,28 @@ void bind(nb::module_& module) {
       .def_prop_ro(
           "order", [](nb::handle self) { return view(nb::cast<Lookup&>(self).order(), self); },
           "int32: positions in ids, row after row, those of a row ascending.")
+      .def_prop_ro("packed", &Lookup::packed,
+                   "Where rows, inverse, offset and order begin in the packed lookup, in bytes, and how long it is.")
       .def_prop_ro("distinct", [](const Lookup& self) { return self.rows().size(); }, "How many rows there are.")
-      .def_prop_ro(
-          "rows_address", [](const Lookup& self) { return reinterpret_cast<std::uintptr_t>(self.rows().data()); },
-          "Where they lie.");
+      .def(
+          "pack",
+          [](const Lookup& self, const Bytes& memory) {
+            std::byte* const out = packing_memory(memory, self.count());
+            const nb::gil_scoped_release release;
+            self.pack(out);
+          },
+          "memory"_a, "Copy these arrays to memory (most_packed_bytes,) uint8.")
+      .def_static("most_packed_bytes", &Lookup::most_packed_bytes, "count"_a,
+                  "Bytes that the packed lookup of so many ids takes at most.");
 
   nb::class_<SortedAhead>(
       module, "SortedAhead",
       "A lookup that a thread in the background sorts out; one of Python would wait for the interpreter.")
-      .def(nb::init<const Ids&, std::int64_t, int>(), "ids"_a, "rows"_a, "owners"_a = 1, nb::keep_alive<1, 2>())
+      .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&, int>(), "ids"_a, "rows"_a,
+           "memory"_a.none() = nb::none(), "owners"_a = 1, nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
+           "memory: where the packed lookup is to lie.")
       .def_prop_ro("ready", &SortedAhead::ready, "Whether take would not wait.")
-      .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(),
+      .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(), nb::keep_alive<0, 1>(),
            "The Lookup, once. IndexError for an id outside the table.");
 
   module.def(

@@ -19,7 +19,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::size_t kAlignment = 16;    // of arrays
+constexpr std::size_t kAlignment = 16;    // of arrays in a packed lookup
 constexpr int kDigitBits = 9;             // of a pass, whose ends the first cache holds while they are filled
 constexpr std::int64_t kFewIds = 256;     // below this passes over all counters cost more than comparing
 constexpr std::int64_t kIdsOfTask = 1 << 16;
@@ -36,10 +36,25 @@ void refuse_id(std::int64_t id, std::int64_t position, std::int64_t rows) {
                           " is outside the table of " + std::to_string(rows) + " rows");
 }
 
+std::array<std::size_t, 5> Lookup::packed_bytes(std::size_t rows, std::size_t count, std::size_t occurrences) {
+  const std::size_t inverse = aligned(rows * sizeof(std::int64_t));
+  const std::size_t offset = inverse + aligned(count * sizeof(std::int32_t));
+  const std::size_t order = offset + aligned((rows + 1) * sizeof(std::int32_t));
+  return {0, inverse, offset, order, order + occurrences * sizeof(std::int32_t)};
+}
+
+std::size_t Lookup::most_packed_bytes(std::int64_t count) {
+  const auto ids = static_cast<std::size_t>(count);
+  return packed_bytes(ids, ids, ids).back();
+}
+
+void Lookup::pack(std::byte* out) const { std::memcpy(out, rows_.data(), packed().back()); }
+
 // Entries are sorted digit by digit, from the lowest one on. Tasks share out the ids, and then the entries as they lie
 // after each pass: each counts how many of its own have which digit, and then puts them where those before leave off.
 // So rows that occur often keep all tasks busy, too. At last the tasks count distinct rows, and write them.
-Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads, int owners) {
+Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads,
+               std::byte* memory, int owners) {
   const OwnerOrder by_owner(rows, owners);
   const int position_bits = std::bit_width(static_cast<std::uint64_t>(count));
   const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(by_owner.numbers() - 1, 1)));
@@ -125,18 +140,18 @@ Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, L
   std::partial_sum(distinct.begin(), distinct.end(), distinct.begin());
 
   const std::size_t found = distinct.back();
-  const auto ids_count = static_cast<std::size_t>(count);
-  const std::size_t inverse = aligned(found * sizeof(std::int64_t)),
-                    offset = inverse + aligned(ids_count * sizeof(std::int32_t)),
-                    in_order = offset + aligned((found + 1) * sizeof(std::int32_t));
-  memory_ = std::make_unique_for_overwrite<std::byte[]>(in_order + total * sizeof(std::int32_t));
-  const auto array = [&]<class T>(std::span<T>& values, std::size_t begin, std::size_t size) {
-    values = {reinterpret_cast<T*>(memory_.get() + begin), size};
+  const auto bytes_of = packed_bytes(found, static_cast<std::size_t>(count), total);
+  if (memory == nullptr) {
+    own_ = std::make_unique_for_overwrite<std::byte[]>(bytes_of.back());
+    memory = own_.get();
+  }
+  const auto array = [&]<class T>(std::span<T>& values, int which, std::size_t size) {
+    values = {reinterpret_cast<T*>(memory + bytes_of[static_cast<std::size_t>(which)]), size};
   };
   array(rows_, 0, found);
-  array(inverse_, inverse, ids_count);
-  array(offset_, offset, found + 1);
-  array(order_, in_order, total);
+  array(inverse_, 1, static_cast<std::size_t>(count));
+  array(offset_, 2, found + 1);
+  array(order_, 3, total);
   offset_.back() = static_cast<std::int32_t>(total);
   if (std::cmp_less(total, count)) std::ranges::fill(inverse_, static_cast<std::int32_t>(found));  // no row
   const Entry position_mask = (Entry{1} << position_bits) - 1;

@@ -1,6 +1,7 @@
 // The ids of one lookup, sorted out: which rows it uses, and where each of them occurs.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -20,9 +21,12 @@ enum class LookupThreads { kCallers, kBackground };
 
 class Lookup {
  public:
-  // ids: (count,) in [0, rows), or kNoRow. owners: how many own the rows; `row % owners` owns a row, and rows of owner
-  // 0 come first. Throws as refuse_id, std::invalid_argument for more ids than fit into 32 bits.
-  Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads, int owners = 1);
+  // ids: (count,) in [0, rows), or kNoRow. memory: of most_packed_bytes(count), 16-byte aligned, where the arrays are
+  // to lie, and which must stay; nullptr: the lookup has its own. owners: how many own the rows; `row % owners` owns a
+  // row, and rows of owner 0 come first. Throws as refuse_id of the first other id, std::invalid_argument for more ids
+  // than fit into 32 bits.
+  Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows, LookupThreads threads,
+         std::byte* memory = nullptr, int owners = 1);
 
   std::int64_t count() const { return std::ssize(inverse_); }
   std::span<const std::int64_t> rows() const { return rows_; }        // (U,) of each owner ascending, distinct
@@ -31,8 +35,19 @@ class Lookup {
   // Positions in ids, row after row, each row's in ascending order; those of no row are left out.
   std::span<const std::int32_t> order() const { return order_; }
 
+  // All of them lie in one stretch of memory, so that one copy takes them to a device: where rows, inverse, offset and
+  // order begin there, in bytes, and behind them how long it is. Rows come first, so that they have the same address in
+  // whatever a memory holds.
+  std::array<std::size_t, 5> packed() const { return packed_bytes(rows_.size(), inverse_.size(), order_.size()); }
+  // As long as the packed lookup of `count` ids can be.
+  static std::size_t most_packed_bytes(std::int64_t count);
+  // Copies it.
+  void pack(std::byte* out) const;
+
  private:
-  std::unique_ptr<std::byte[]> memory_;  // of all arrays
+  static std::array<std::size_t, 5> packed_bytes(std::size_t rows, std::size_t count, std::size_t occurrences);
+
+  std::unique_ptr<std::byte[]> own_;
   std::span<std::int64_t> rows_;
   std::span<std::int32_t> inverse_, offset_, order_;
 };

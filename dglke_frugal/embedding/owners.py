@@ -15,12 +15,13 @@ import torch
 import torch.distributed as dist
 
 from .. import _native
+from ..store.device_executor import PinnedMemory
 from ..store.device.shared_segment import SharedSegment
 from ..store.executor import Executor
 from ..store.request import Request
 from ..store.rows.flush_config import StoreAddress
 from .config import CacheConfig
-from .table import SharedTable, Table, Ticket
+from .table import SharedTable, Table
 
 STEPS_AHEAD = 8  # that a rank may be ahead of another, beyond its lookahead
 
@@ -110,11 +111,9 @@ class _Step:
     this rank's rows each owner has."""
 
     def __init__(self, request: Request, owned: Request, asked: List[int], sent: List[int]):
-        self.request, self.lookup = request, request.sorted
+        self.lookup, self.packed = request.lookup, request.packed_in
         self.owned, self.asked, self.sent = owned, asked, sent
-        self.ticket: Optional[Ticket] = None
-        self.placed: Optional[_native.PlacedLookup] = None
-        self.sums: Optional[torch.Tensor] = None
+        self.ticket = self.arrays = None
 
 
 class OwnerExecutor(Executor):
@@ -138,18 +137,17 @@ class OwnerExecutor(Executor):
             memory = SharedSegment.attach(segment)
         self._lists = _native.OwnerLists(memory, owners.rank, owners.ranks, steps, max_rows)
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, segment, True, None)
-        self.sort = device.sort
+        self._packing = PinnedMemory(device)
         self._posted: Deque[Request] = deque()  # which some ranks may not have posted yet
         self._known: Deque[_Step] = deque()
         self._running: Optional[_Step] = None
+        self._copied: Deque[tuple] = deque()  # (event, memory that is copied before it)
 
-    def ids_memory(self, count):
-        return self._part.ids_memory(count)
+    def packing_memory(self, count):
+        return self._packing.array_for(_native.Lookup.most_packed_bytes(count))
 
     def announce(self, request):
-        if not self._device.holds(request.sorted):
-            request.sort_ahead(self.sort)
-        self._lists.post(request.sorted.rows)
+        self._lists.post(request.lookup.rows)
         self._posted.append(request)
         self._tell_part()
 
@@ -160,9 +158,7 @@ class OwnerExecutor(Executor):
 
     def _take(self) -> None:
         rows, asked, sent = self._lists.take()
-        ids = self._part.ids_memory(len(rows))
-        ids[:] = rows
-        owned = Request(ids, self.table.rows)
+        owned = Request(rows, self.table.rows)
         self._part.prefetch(owned)
         self._known.append(_Step(self._posted.popleft(), owned, asked, sent))
 
@@ -176,40 +172,54 @@ class OwnerExecutor(Executor):
     def gather(self):
         step = self._running
         values, step.ticket = self._part.look_up(step.owned)
-        rows, step.sums = (self._floats(step.lookup.distinct) for _ in range(2))
+        step.arrays = self._arrays(step)
+        inverse, _, order = step.arrays
+        distinct, all_have_rows = step.lookup.distinct, len(order) == len(inverse)
+        rows = torch.empty(distinct, self.table.dim, dtype=torch.float32, device=self.torch_device)
         self._owners.exchange(rows, values, step.sent, step.asked)
-        out = self._floats(len(step.lookup))
-        with self._device.current():
-            step.placed = _native.LookupMemory(rows, step.sums).at(step.lookup)
-            step.placed.read(out.data_ptr(), self._stream())
-        return out
+        if not all_have_rows:
+            rows = torch.cat([rows, rows.new_zeros(1, self.table.dim)])
+        return rows.index_select(0, inverse)
+
+    def _arrays(self, step: _Step) -> List[torch.Tensor]:
+        """inverse, offset and order of its lookup, on the device."""
+        _, *begins, end = step.lookup.packed
+        memory = step.packed
+        if memory is None:
+            memory = self.packing_memory(len(step.lookup))
+            step.lookup.pack(memory)
+        block = torch.from_numpy(memory[begins[0] : end])
+        if self.torch_device.type == "cuda":
+            block = block.to(self.torch_device, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(torch.cuda.current_stream(self.torch_device))
+            self._copied.append((event, memory))
+            while self._copied and self._copied[0][0].query():
+                self._copied.popleft()
+        lengths = len(step.lookup), step.lookup.distinct + 1, len(step.lookup.order)
+        return [block[begin - begins[0] :][: 4 * length].view(torch.int32) for begin, length in zip(begins, lengths)]
 
     def update(self, gradients, numbers=None):
-        step, order = self._running, None
+        step = self._running
+        _, offset, in_order = step.arrays
         if numbers is not None:
-            order = torch.from_numpy(numbers).to(self.torch_device)[step.placed.order]
+            in_order = torch.from_numpy(numbers).to(self.torch_device)[in_order]
+        sums = torch.empty(step.lookup.distinct, self.table.dim, dtype=torch.float32, device=self.torch_device)
         with self._device.current():
-            step.placed.sum_up(gradients.data_ptr(), gradients.stride(0), len(gradients),
-                               0 if order is None else order.data_ptr(), self._stream())
-        self._end(step)
+            _native.segment_sums(gradients, offset, in_order, sums, self._stream())
+        self._end(step, sums)
 
-    def _end(self, step: _Step) -> None:
-        back = self._floats(len(step.owned.ids))
-        self._owners.exchange(back, step.sums, step.asked, step.sent)
+    def _end(self, step: _Step, sums: torch.Tensor) -> None:
+        back = torch.empty(len(step.owned.ids), self.table.dim, dtype=torch.float32, device=self.torch_device)
+        self._owners.exchange(back, sums, step.asked, step.sent)
         self._part.update(step.ticket, back)
-        self._device.give_back(step.lookup, self._device.record())
-        step.request.forget_sorted()
         self._running = None
-
-    def _floats(self, rows: int) -> torch.Tensor:
-        return torch.empty(rows, self.table.dim, dtype=torch.float32, device=self.torch_device)
 
     def skip(self):
         step = self._running
         if step.ticket is None:  # discarded before it was read
             _, step.ticket = self._part.look_up(step.owned)
-        step.sums = torch.zeros(step.lookup.distinct, self.table.dim, device=self.torch_device)
-        self._end(step)
+        self._end(step, torch.zeros(step.lookup.distinct, self.table.dim, device=self.torch_device))
 
     def replace(self, positions, records, wanted):
         raise NotImplementedError("rows by key are for one process")

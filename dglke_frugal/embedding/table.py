@@ -267,7 +267,8 @@ class Table:
     def prefetch(self, request: Request) -> None:
         """The lookup after those prefetched already will be this one."""
         if not self._in_place:  # nothing is planned there, and a thread that sorts would be in the way of torch's
-            request.sort_ahead(self._executor.sort if self._executor else _native.SortedAhead)
+            sort_ahead = self._executor.sort_ahead if self._executor else Request.sort_ahead
+            sort_ahead(request)
         self._pending.append(request)
         self._announce_ahead()
 
@@ -302,8 +303,6 @@ class Table:
             self._announced -= 1
             self._close_step()
         else:
-            if self._executor is not None:
-                request.sort_ahead(self._executor.sort)
             request.sorted
             self._close_step()
             self._announce(request)

@@ -16,6 +16,8 @@ from .flushing import RankRows
 from .request import Sorted
 from .rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 
+ALIGNMENT = 16  # bytes between the arrays of a block
+
 
 class CallersDevice(CudaDevice):
     """A CUDA device whose submitted work goes to the stream that the caller's own work is on: neither waits for the
@@ -69,56 +71,85 @@ class CallersDevice(CudaDevice):
             self._stream, self.stream = callers, callers.number
 
 
-class PinnedIds:
-    """Pinned memory for ids, which is used again when nobody has its array any more."""
+class PinnedMemory:
+    """Pinned memory for packed lookups or for ids, which is used again when nobody has its array any more."""
 
     def __init__(self, device: Device):
         self._device = device
         self._free: List[torch.Tensor] = []
 
-    def array_for(self, count: int) -> np.ndarray:
-        """(count,) int64."""
+    def array_for(self, size: int) -> np.ndarray:
+        """(bytes,) uint8, at least `size`."""
         memory = self._free.pop() if self._free else None
-        if memory is None or len(memory) < count:
-            memory = self._device.pinned(count, dtype=np.int64)
-        array = memory.numpy()[:count]
+        if memory is None or memory.numel() < size:
+            memory = self._device.pinned(size, dtype=np.uint8)
+        array = memory.numpy()
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array
 
 
 class _Turn:
-    """One step in STEPS_ON_DEVICE: where its plan, its records and their sums of gradients are.
+    """One step in STEPS_ON_DEVICE: where its lookup, its plan, its records and their sums of gradients are.
 
     Attributes:
         work: what a step does with its rows there (PreparedStep).
         records: of the rows.
         sums: of their gradients.
         prefetched: the event after the last prefetch.
-        memory: records and sums, for kernels that read lookups.
+        packed: pinned memory that its lookup comes from; of one that the device has sorted none.
     """
 
     def __init__(self, rows: DeviceRows, update: _native.SummedUpdate, max_rows: int, sums: torch.Tensor):
-        device = self._device = rows.device
-        self._rows, self.sums, self.prefetched = rows, sums, Event()
-        self._lookup: Optional[Sorted] = None
-        self.records = device.zeros(max_rows, rows.stride)
-        self._planned = rows.plan_memory() if rows.planned else None
-        self._ids = None if self._planned else device.zeros(max_rows, dtype=np.int64)
-        plan = Plan(self._ids) if self._planned is None else self._planned.plan
+        self._rows, self._update, self.sums = rows, update, sums
+        self.records = rows.device.zeros(max_rows, rows.stride)
+        self._plan = self.work = None
+        if rows.planned:
+            self._plan = rows.plan_memory()
+            with rows.device.current():
+                self.work = rows.prepare(self._plan.plan, self.records, sums, update)
+        self._block = torch.empty(0, dtype=torch.uint8)
+        self.prefetched = Event()
+        self.packed: Optional[np.ndarray] = None
+
+    def place(self, lookup: Sorted) -> _native.PlacedLookup:
+        """The next lookup, where `copy` brings it or the device has sorted it."""
+        size = self._size_of_ids(lookup) if self.packed is None else lookup.packed[-1]
+        if size > self._block.numel():
+            self._make_room(size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT)
+        return self._memory.at(lookup)
+
+    def _make_room(self, size: int) -> None:
+        rows, device = self._rows, self._rows.device
+        device.synchronize()  # nothing uses the old block any more
+        self._block = device.zeros(size, dtype=np.uint8)
         with device.current():
-            self.work = rows.prepare(plan, self.records, sums, update)
-            self.memory = _native.LookupMemory(self.records, sums)
+            self._memory = _native.LookupMemory(self._block, self.records, self.sums)
+            if self._plan is None:
+                ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
+                self.work = rows.prepare(Plan(ids), self.records, self.sums, self._update)
+
+    @staticmethod
+    def _size_of_ids(lookup: Sorted) -> int:
+        return 8 * max(1, lookup.distinct)
 
     def copy(self, lookup: Sorted) -> Callable[[], None]:
-        """Work that brings the running step's plan to the device, or the lookup's rows to where they are read; after
-        the last one."""
-        self._lookup = lookup  # as long as the work may read it
-        if self._planned is None:
-            copied = self._ids.data_ptr(), lookup.rows_address, lookup.distinct * self._ids.element_size()
-        else:
-            cell = self._rows.final_plan()
-            copied = self._planned.memory.data_ptr(), cell.data_ptr(), cell.numel()
-        return lambda: self._device.copy(*copied)
+        """Work that brings it to the device, and its plan. The plan has the rows, if there is one."""
+        rows, device, copies = self._rows, self._rows.device, []
+        if self._plan is not None:
+            cell = rows.final_plan()
+            copies.append((self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()))
+        if self.packed is not None:
+            _, inverse, *_, end = lookup.packed
+            first = 0 if self._plan is None else inverse
+            copies.append((self._block.data_ptr() + first, self.packed.ctypes.data + first, end - first))
+        elif self._plan is None:
+            copies.append((self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup)))
+
+        def work():
+            for each in copies:
+                device.copy(*each)
+
+        return work
 
 
 class DeviceExecutor(RankExecutor):
@@ -129,18 +160,29 @@ class DeviceExecutor(RankExecutor):
         super().__init__(table, update, ranked, window, ranks)
         rows: DeviceRows = ranked.steps
         self._rows, self._device = rows, rows.device
-        self.torch_device, self.sort = rows.device.torch_device, rows.device.sort
+        self.torch_device = rows.device.torch_device
         sums = rows.device.zeros(max_rows, rows.dim)
         self._turns = [_Turn(rows, update, max_rows, sums) for _ in range(STEPS_ON_DEVICE)]
-        self._pinned = PinnedIds(self._device)
+        self._packing, self._pinned_ids = (PinnedMemory(self._device) for _ in range(2))
         self._written_back = deque(maxlen=STEPS_ON_DEVICE)
 
     def ids_memory(self, count):
-        return self._pinned.array_for(count)
+        if not self._device.sorts(count):
+            return super().ids_memory(count)
+        return self._pinned_ids.array_for(8 * count).view(np.int64)[:count]
+
+    def packing_memory(self, count):
+        return self._packing.array_for(_native.Lookup.most_packed_bytes(count))
+
+    def sort_ahead(self, request):
+        if self._device.sorts(len(request.ids)):
+            request.sort_on(self._device)
+        else:
+            super().sort_ahead(request)
 
     def announce(self, request):
-        if not self._device.holds(request.sorted):
-            request.sort_ahead(self.sort)
+        if self._device.sorts(len(request.ids)) and not self._device.has_sorted(request.sorted):
+            request.sort_on(self._device)
         if self._several:
             return super().announce(request)
         self._rows.announce_lookup(self._announced, request.sorted)
@@ -152,7 +194,11 @@ class DeviceExecutor(RankExecutor):
         self._request = request
         lookup = self._lookup = request.sorted
         turn.prefetched.wait()
-        self._placed, self._turn = turn.memory.at(lookup), turn
+        turn.packed, request.packed_in = request.packed_in, None
+        if turn.packed is None and not self._device.has_sorted(lookup):
+            turn.packed = self.packing_memory(len(lookup))
+            lookup.pack(turn.packed)
+        self._placed, self._turn = turn.place(lookup), turn
         copy, prefetch_rows = turn.copy(lookup), self._part(turn.work.prefetch)
 
         def prefetch():
@@ -214,8 +260,9 @@ class DeviceExecutor(RankExecutor):
         self._written_back.append(written_back)
         self._rows.leave(written_back)
         self._rows.end()
-        self._device.give_back(self._lookup, written_back)
-        self._request.forget_sorted()
+        if self._device.has_sorted(self._lookup):
+            self._device.give_back(self._lookup, written_back)
+            self._request.forget_sorted()
 
     def replace(self, positions, records, wanted):
         here, floats = self._turn.records, self.table.record_floats

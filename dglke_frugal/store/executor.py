@@ -18,7 +18,7 @@ import torch
 from .. import _native
 from .device import torch_threads
 from .flushing import RankRows
-from .request import Request, Sort
+from .request import Request
 
 HOST = torch.device("cpu")  # in which torch has not to read a name
 
@@ -39,11 +39,17 @@ class Executor(ABC):
     def __init__(self, table: _native.HostTable, update: _native.SummedUpdate):
         self.table, self.rule = table, update
 
-    sort: Sort = _native.SortedAhead  # who sorts out the ids of lookups to come
-
     def ids_memory(self, count: int) -> np.ndarray:
         """(count,) int64 for the ids of a request. The memory is used again when nobody has this array any more."""
         return np.empty(count, np.int64)
+
+    def packing_memory(self, count: int) -> Optional[np.ndarray]:
+        """Where `begin` takes the packed lookup of a request of `count` ids from, None where it wants none. The memory
+        is used again when nobody has this array any more."""
+
+    def sort_ahead(self, request: Request) -> None:
+        """Have the ids of a request to come sorted out."""
+        request.sort_ahead(self.packing_memory(len(request.ids)))
 
     @abstractmethod
     def announce(self, request: Request) -> None:

@@ -1,15 +1,18 @@
 """The ids that a lookup asks for, and where they occur, sorted out when somebody needs it."""
 from __future__ import annotations
 
-from typing import Callable, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 import numpy as np
 import torch
 
 from .. import _native
 
+if TYPE_CHECKING:
+    from .device.device import Device
+
+
 Sorted = Union[_native.Lookup, _native.DeviceLookup]
-Sort = Callable[[np.ndarray, int, int], Union[_native.SortedAhead, _native.DeviceLookup]]
 
 
 class Request:
@@ -17,8 +20,10 @@ class Request:
 
     Attributes:
         ids: of the rows.
+        packed_in: (bytes,) uint8 in which `sorted` lies when it is there, if it was sorted out into such memory.
     """
 
+    packed_in: Optional[np.ndarray] = None
     _given: Optional[tuple] = None
 
     def __init__(self, ids: np.ndarray, rows: int, owners: int = 1):
@@ -37,9 +42,15 @@ class Request:
         """Whether the ids are those of this very tensor, which has not been changed since."""
         return self._given is not None and given is self._given[0] and given._version == self._given[1]
 
-    def sort_ahead(self, sort: Sort = _native.SortedAhead) -> None:
-        """Have the ids sorted out in the background. sort(ids, rows, owners): a thread of the host, or Device.sort."""
-        self._sorting = sort(self.ids, self._rows, self._owners)
+    def sort_ahead(self, memory: Optional[np.ndarray] = None) -> None:
+        """Have the ids sorted out in the background, in memory (Lookup.most_packed_bytes,) uint8 if it is given: as
+        long as the lookup is used, it holds this array."""
+        self.packed_in = memory
+        self._sorting = _native.SortedAhead(self.ids, self._rows, memory, self._owners)
+
+    def sort_on(self, device: Device) -> None:
+        """Have the ids sorted out by a device; they lie in its pinned memory, or not for long."""
+        self._sorting = device.sort(self.ids, self._rows, self._owners)
 
     @property
     def is_ready(self) -> bool:
@@ -75,7 +86,7 @@ class Request:
         """In a forked process, which lacks the thread or the device that sorts: the ids are sorted out when somebody
         needs it. Returns the sort and its result, which must not be deleted here: the one waits, the other is a
         device's."""
-        left, self._sorting, self._sorted = (self._sorting, self._sorted), None, None
+        left, self._sorting, self._sorted, self.packed_in = (self._sorting, self._sorted), None, None, None
         return left
 
     def _take(self) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import dglke_frugal
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Normal, Uniform
+from dglke_frugal.store.device import cuda_device
 from embedding.plain import PlainTable, with_rate
 
 ROWS, DIM = 40, 9
@@ -156,6 +157,23 @@ def test_rows_of_any_length_with_ids_that_occur_very_often(optimizer, dim, devic
         random = np.random.default_rng(dim)
         ids = torch.from_numpy(np.concatenate([random.zipf(1.3, 900) % 1000, np.full(700, 7)])).view(2, -1)
         run(module, plain, [("train", ids), ("train", ids[0]), ("read", ids[1])], 2)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("optimizer", OPTIMIZERS[:2], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("cache", [IN_PLACE, CacheConfig(cache_ratio=0.2), CacheConfig(cache_ratio=0.2, flush="p2f")])
+def test_ids_that_the_gpu_sorts_give_the_same_bits(optimizer, cache, monkeypatch):
+    """Lookups of many lengths, some with ids of padding, some asked for without having been prefetched."""
+    monkeypatch.setattr(cuda_device, "MANY_IDS", 1)
+    module = make(optimizer, 1000, 8, device="cuda", cache=cache)
+    plain = PlainTable(module.weight.clone(), optimizer)
+    random = np.random.default_rng(3)
+    program = [("train", torch.from_numpy(random.zipf(1.3, count) % 1000)) for count in (5, 700, 1, 0, 2000, 30, 3000)]
+    for ahead in (3, 0):
+        run(module, plain, program, ahead)
+    np.testing.assert_array_equal(module.weight.numpy(), plain.weight)
+    with pytest.raises(IndexError, match="id 1000 at position 2"):
+        module(torch.tensor([0, 5, 1000]))
 
 
 @pytest.mark.parametrize("device", ["cpu", "queued"])

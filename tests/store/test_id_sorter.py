@@ -4,10 +4,15 @@ import pytest
 import torch
 
 from dglke_frugal import _native
-from dglke_frugal.store.device_executor import CallersDevice, PinnedIds
+from dglke_frugal.store.device_executor import CallersDevice, PinnedMemory
 from sorted_ids import expected
 
 pytestmark = pytest.mark.cuda
+BLOCK = torch.empty(0, dtype=torch.uint8)  # of packed lookups, which these are not
+
+
+def pinned_ids(memory, count):
+    return memory.array_for(8 * count).view(np.int64)[:count]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,7 @@ def arrays(device, lookup):
     rows, distinct = lookup.rows, lookup.distinct
     records = torch.arange(4 * distinct, dtype=torch.float32, device="cuda").reshape(distinct, 4)
     sums = torch.zeros(distinct, 4, device="cuda")
-    placed = _native.LookupMemory(records, sums).at(lookup)
+    placed = _native.LookupMemory(BLOCK, records, sums).at(lookup)
     values, stream = torch.full((len(lookup), 4), -1.0, device="cuda"), torch.cuda.current_stream().cuda_stream
     placed.read(values.data_ptr(), stream)
     gradients = torch.ones(len(lookup), 4, device="cuda")
@@ -33,7 +38,7 @@ def arrays(device, lookup):
                                          (70_000, 3), (300_000, 10**7), (200_000, 2**40)])
 def test_sorted_ids_are_those_of_the_host(device, count, rows, owners):
     random = np.random.default_rng(count)
-    ids = PinnedIds(device).array_for(count)
+    ids = pinned_ids(PinnedMemory(device), count)
     ids[:] = np.minimum((rows * random.random(count) ** 4).astype(np.int64), rows - 1)
     ids[random.random(count) < 0.1] = _native.NO_ROW
     lookup = device.sort(ids, rows, owners).take()
@@ -47,7 +52,7 @@ def test_sorted_ids_are_those_of_the_host(device, count, rows, owners):
 
 
 def test_the_first_id_outside_of_the_table_is_named(device):
-    ids = PinnedIds(device).array_for(70_000)
+    ids = pinned_ids(PinnedMemory(device), 70_000)
     ids[:] = 3
     ids[[40_000, 69_999]] = 5, -7
     for _ in range(2):
@@ -57,18 +62,18 @@ def test_the_first_id_outside_of_the_table_is_named(device):
 
 def test_memory_is_used_again_behind_the_last_use(device):
     """Many sorts whose lookups are read late, in memory of two."""
-    random, pinned, kept = np.random.default_rng(1), PinnedIds(device), []
+    random, pinned, kept = np.random.default_rng(1), PinnedMemory(device), []
     values = [torch.empty(50_000, 4, device="cuda") for _ in range(20)]
     rows, sums = torch.arange(400.0, device="cuda").reshape(100, 4), torch.zeros(100, 4, device="cuda")
     for number, out in enumerate(values):
-        ids = pinned.array_for(50_000)
+        ids = pinned_ids(pinned, 50_000)
         ids[:] = np.arange(50_000) % 100 if number == 0 else np.concatenate(
             [np.arange(100), random.integers(0, 100, 49_900)])
         kept.append(ids.copy())
         lookup = device.sort(ids, 100, 1).take()
         torch.cuda._sleep(2_000_000)  # so that the read below is late
         stream = torch.cuda.current_stream().cuda_stream
-        _native.LookupMemory(rows, sums).at(lookup).read(out.data_ptr(), stream)
+        _native.LookupMemory(BLOCK, rows, sums).at(lookup).read(out.data_ptr(), stream)
         device.join()
         device.give_back(lookup, device.record())
     for ids, out in zip(kept, values):

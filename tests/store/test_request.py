@@ -13,19 +13,42 @@ ROWS = 50
 ids_of_lookups = st.lists(st.integers(-1, ROWS - 1), max_size=600).map(lambda ids: np.array(ids, np.int64))
 
 
+def unpacked(lookup, memory):
+    """The same of a packed lookup."""
+    begins = lookup.packed
+    lengths = {"rows": len(lookup.rows), "inverse": len(lookup), "offset": len(lookup.rows) + 1,
+               "order": len(lookup.order)}
+    kinds = {"rows": np.int64}
+    at = dict(zip(lengths, begins))
+    return [memory[at[name] :][: lengths[name] * np.dtype(kinds.get(name, np.int32)).itemsize].view(
+        kinds.get(name, np.int32)) for name in ("rows", "inverse", "offset", "order")]
+
+
 @settings(deadline=None)
 @given(ids=ids_of_lookups, ahead=st.booleans(), owners=st.sampled_from([1, 2, 3, 7, 60]))
-def test_a_lookup_says_where_each_row_occurs(ids, ahead, owners):
+def test_a_lookup_and_the_packed_one_say_where_each_row_occurs(ids, ahead, owners):
     request = Request(ids, ROWS, owners)
+    size = _native.Lookup.most_packed_bytes(len(ids))
+    memory = torch.zeros(size + 16, dtype=torch.uint8)
     if ahead:
-        request.sort_ahead()
-    assert request.sorted is request.lookup
-    for array, want in zip(arrays(request.lookup), expected(ids, owners)):
-        assert array.tolist() == want.tolist()
+        request.sort_ahead(memory[:size].numpy())
+    else:
+        request.lookup.pack(memory[:size].numpy())
+    lookup = request.sorted
+    assert lookup is request.lookup
+    for array, packed, want in zip((lookup.rows, lookup.inverse, lookup.offset, lookup.order),
+                                   unpacked(lookup, memory.numpy()), expected(ids, owners)):
+        assert array.tolist() == packed.tolist() == want.tolist()
+    assert lookup.packed[-1] <= size and not memory[size:].any()
 
 
-def arrays(lookup):
-    return lookup.rows, lookup.inverse, lookup.offset, lookup.order
+def test_a_packed_lookup_needs_room_for_all_ids():
+    ids = np.arange(5)
+    short = torch.zeros(_native.Lookup.most_packed_bytes(5) - 1, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="no room"):
+        _native.Lookup(ids, 5).pack(short.numpy())
+    with pytest.raises(ValueError, match="no room"):
+        Request(ids, 5).sort_ahead(short.numpy())
 
 
 def test_a_request_knows_its_tensor_until_that_is_changed():
@@ -47,7 +70,7 @@ def test_ids_are_sorted_by_any_number_of_threads(count, rows):
     ids[random.random(count) < 0.1] = _native.NO_ROW
     for lookup, owners in ((_native.Lookup(ids, rows), 1), (_native.SortedAhead(ids, rows).take(), 1),
                            (_native.Lookup(ids, rows, 3), 3)):
-        for found, wanted in zip(arrays(lookup), expected(ids, owners)):
+        for found, wanted in zip((lookup.rows, lookup.inverse, lookup.offset, lookup.order), expected(ids, owners)):
             np.testing.assert_array_equal(found, wanted)
     if count > 3:
         ids[[count // 2, count - 1]] = rows, -5

@@ -17,6 +17,7 @@ from .device import NOTHING, Device, Event, Repeated, SideStream
 from .id_sorter import IdSorter
 
 EVENTS = 64  # events of a stream, used in turn
+MANY_IDS = 1 << 18  # of a lookup, whose sort by threads of the host takes longer than to tell the device to do it
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
@@ -190,13 +191,16 @@ class CudaDevice(Device):
     def storing(self, counter, value):
         return _native.prepare_publish(counter, value)
 
+    def sorts(self, count):
+        return count >= MANY_IDS
+
     def sort(self, ids, rows, owners):
         with self.current():
             if self._sorter is None:
                 self._sorter = IdSorter(self, self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)))
             return self._sorter.sort(ids, rows, owners)
 
-    def holds(self, lookup):
+    def has_sorted(self, lookup):
         return isinstance(lookup, _native.DeviceLookup) and lookup.device == self.torch_device.index
 
     def give_back(self, lookup, after):

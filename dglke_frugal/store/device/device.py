@@ -172,17 +172,21 @@ class Device:
         for piece in pieces:
             self.copy(*piece)
 
-    def sort(self, ids: np.ndarray, rows: int, owners: int) -> Union[_native.SortedAhead, _native.DeviceLookup]:
-        """Begin to sort out the ids (n,) int64 of a lookup, in `pinned` memory; they stay as they are until its `take`
-        has returned. Raises _native.DeviceError."""
-        return _native.SortedAhead(ids, rows, owners)
+    def sorts(self, count: int) -> bool:
+        """Whether the device is to sort out the ids of a lookup that has so many."""
+        return False
 
-    def holds(self, lookup: Union[_native.Lookup, _native.DeviceLookup]) -> bool:
-        """Whether kernels of this device read the lookup."""
-        return isinstance(lookup, _native.Lookup)
+    def sort(self, ids: np.ndarray, rows: int, owners: int) -> _native.DeviceLookup:
+        """Begin to sort out ids (n,) int64, which stay as they are until `take` of the lookup has returned. Where they
+        lie in `pinned` memory this does not wait. Raises _native.DeviceError."""
+        raise NotImplementedError
 
-    def give_back(self, lookup: Union[_native.Lookup, _native.DeviceLookup], after: Event) -> None:
-        """Behind the event nobody uses a lookup that this device holds; its memory may be used again."""
+    def has_sorted(self, lookup: Union[_native.Lookup, _native.DeviceLookup]) -> bool:
+        """Whether the lookup is one of `sort`."""
+        return False
+
+    def give_back(self, lookup: _native.DeviceLookup, after: Event) -> None:
+        """Behind the event nobody uses this lookup of `sort` any more; its memory may be used again."""
 
     def current(self) -> contextlib.AbstractContextManager:
         """While torch has this device for its current one, as it must where kernels are prepared or launched."""
