@@ -1,4 +1,4 @@
-// A lookup whose ids a CUDA device sorts out, in memory of its own; only its rows come to the host.
+// A lookup whose ids a CUDA device sorts out in its own memory; only the distinct rows come to the host.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class DeviceLookup {
   DeviceLookup& operator=(const DeviceLookup&) = delete;
 
   bool ready() const { return known_ || sorted_.passed(); }
-  // Returns when the ids are sorted. Throws as Lookup. All that follows may be asked for afterwards.
+  // Returns when the ids are sorted. Throws as Lookup. The functions below may be called afterwards.
   void wait();
 
   std::int64_t count() const { return count_; }

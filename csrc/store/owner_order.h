@@ -1,4 +1,4 @@
-// The order of rows that several own: row `row % owners` of them by owner, and then ascending.
+// The order of rows that several own: by owner, of which number `row % owners` has a row, and then ascending.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Host memory that the CUDA driver provides. A device addresses it by pages of 2 MB, and memory that was registered by
-// pages of 4 kB, of which its page tables hold too few for rows at random places: it reads and writes these at the rate
-// of the bus in the one and at less than half of it in the other. A forked process does not have this memory.
+// Host memory of the CUDA driver, which a device addresses by pages of 2 MB. Registered memory is addressed by pages of
+// 4 kB: where rows lie at random places a device waits for their addresses, and moves them at less than half the rate of
+// the bus. A forked process does not have this memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class ManagedMemory {
   // Whether all devices that this process sees share such memory with the host while they work.
   static bool is_available();
 
-  // Zeroed memory that stays in the host. Throws DeviceError.
+  // Memory that stays in the host, whatever it holds. Throws DeviceError.
   explicit ManagedMemory(std::int64_t bytes);
   ~ManagedMemory();
   ManagedMemory(const ManagedMemory&) = delete;

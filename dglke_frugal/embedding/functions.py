@@ -23,8 +23,8 @@ class ReadRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx, handle, values: List[torch.Tensor], shape, dtype, receive, ticket):
         """handle: the module's parameter, for which a gradient is computed if it requires one. values: the embeddings,
-        in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, numbers):
-        what becomes of the gradient."""
+        in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, numbers)
+        takes their gradient, numbers as Executor.update does."""
         _remember(ctx, ReadRows, handle, receive, ticket)
         return of_type(values[0].resize_(shape), dtype)
 

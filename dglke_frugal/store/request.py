@@ -49,7 +49,7 @@ class Request:
         self._sorting = _native.SortedAhead(self.ids, self._rows, memory, self._owners)
 
     def sort_on(self, device: Device) -> None:
-        """Have the ids sorted out by a device; they lie in its pinned memory, or not for long."""
+        """Have the ids sorted out by a device (Device.sort)."""
         self._sorting = device.sort(self.ids, self._rows, self._owners)
 
     @property

@@ -8,8 +8,8 @@
 
 namespace frugal::cuda {
 
-// How many distinct rows a lookup has, how many ids that stand for a row, and the ids from the first one on that is
-// outside of the table, 0 if none is.
+// How many distinct rows a lookup has, how many ids that stand for a row, and how many ids from the first one on that
+// is outside of the table, 0 if none is.
 struct SortedCounts {
   std::int64_t distinct, occurrences, from_wrong;
 };
@@ -26,8 +26,8 @@ struct SortedIds {
 // Bytes of device memory that sort_ids works in, for up to so many ids.
 std::size_t sort_bytes(std::int64_t count);
 
-// Enqueues all of it on a cudaStream_t. ids: (count,) of the host, at least one, which stay until it is done. scratch:
-// sort_bytes. Throws DeviceError.
+// Enqueues the sort on a cudaStream_t. ids: (count,) of the host, at least one, which stay until the sort is done.
+// scratch: sort_bytes(count) or more. Throws DeviceError.
 void sort_ids(const std::int64_t* ids, std::int64_t count, const OwnerOrder& order, std::byte* scratch,
               std::size_t scratch_bytes, const SortedIds& out, std::uintptr_t stream);
 

@@ -17,7 +17,7 @@ from .device import NOTHING, Device, Event, Repeated, SideStream
 from .id_sorter import IdSorter
 
 EVENTS = 64  # events of a stream, used in turn
-MANY_IDS = 1 << 18  # of a lookup, whose sort by threads of the host takes longer than to tell the device to do it
+MANY_IDS = 1 << 18  # of a lookup, which the device sorts: for fewer its twenty launches cost the host more than a sort
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
