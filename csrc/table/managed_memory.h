@@ -1,6 +1,6 @@
 // Host memory of the CUDA driver, which a device addresses by pages of 2 MB. Registered memory is addressed by pages of
-// 4 kB: where rows lie at random places a device waits for their addresses, and moves them at less than half the rate of
-// the bus. A forked process does not have this memory.
+// 4 kB: where rows lie at random places a device waits for their addresses, and moves them at less than half the rate
+// of the bus. A forked process does not have this memory.
 #pragma once
 
 #include <cstddef>
