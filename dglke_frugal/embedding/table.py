@@ -303,6 +303,8 @@ class Table:
             self._announced -= 1
             self._close_step()
         else:
+            if self._executor is not None and self._executor.sorts_on_device(len(request.ids)):
+                self._executor.sort_ahead(request)
             request.sorted
             self._close_step()
             self._announce(request)

@@ -166,8 +166,11 @@ class DeviceExecutor(RankExecutor):
         self._packing, self._pinned_ids = (PinnedMemory(self._device) for _ in range(2))
         self._written_back = deque(maxlen=STEPS_ON_DEVICE)
 
+    def sorts_on_device(self, count):
+        return self._device.sorts(count)
+
     def ids_memory(self, count):
-        if not self._device.sorts(count):
+        if not self.sorts_on_device(count):
             return super().ids_memory(count)
         return self._pinned_ids.array_for(8 * count).view(np.int64)[:count]
 
@@ -175,13 +178,13 @@ class DeviceExecutor(RankExecutor):
         return self._packing.array_for(_native.Lookup.most_packed_bytes(count))
 
     def sort_ahead(self, request):
-        if self._device.sorts(len(request.ids)):
+        if self.sorts_on_device(len(request.ids)):
             request.sort_on(self._device)
         else:
             super().sort_ahead(request)
 
     def announce(self, request):
-        if self._device.sorts(len(request.ids)) and not self._device.has_sorted(request.sorted):
+        if self.sorts_on_device(len(request.ids)) and not self._device.has_sorted(request.sorted):
             request.sort_on(self._device)
         if self._several:
             return super().announce(request)

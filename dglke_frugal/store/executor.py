@@ -47,6 +47,10 @@ class Executor(ABC):
         """Where `begin` takes the packed lookup of a request of `count` ids from, None where it wants none. The memory
         is used again when nobody has this array any more."""
 
+    def sorts_on_device(self, count: int) -> bool:
+        """Whether so many ids of a lookup are sorted out by the device."""
+        return False
+
     def sort_ahead(self, request: Request) -> None:
         """Have the ids of a request to come sorted out."""
         request.sort_ahead(self.packing_memory(len(request.ids)))

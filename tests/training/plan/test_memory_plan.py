@@ -76,7 +76,8 @@ def wide(tmp_path_factory):
 )
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
-    arguments, folder = Runs(wide, tmp_path).arguments(
+    runs = Runs(wide, tmp_path)
+    arguments, folder = runs.arguments(
         "--format",
         "udd_hrt",
         "--data_files",
@@ -91,7 +92,7 @@ def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
         20,
         *flags,
     )
-    process = Runs.process(arguments)
+    process = runs.process(arguments)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     result = json.loads((folder / "result.json").read_text())
