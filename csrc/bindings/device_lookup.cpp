@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
@@ -192,8 +193,7 @@ void bind(nb::module_& module) {
           "rows",
           [](nb::handle self) {
             const auto rows = nb::cast<DeviceLookup&>(self).rows();
-            const std::size_t shape[] = {rows.size()};
-            return nb::cast(nb::ndarray<nb::numpy, const std::int64_t, nb::ndim<1>>(rows.data(), 1, shape, self));
+            return numpy_view(rows.data(), rows.size(), self);
           },
           "(U,) int64: as those of Lookup.")
       .def_prop_ro("distinct", [](const DeviceLookup& self) { return self.rows().size(); }, "How many rows there are.")

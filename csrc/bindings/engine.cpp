@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "bindings/row_elements.h"
@@ -24,12 +25,10 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;
 
-// A read-only numpy view of the segment; `owner` keeps the segment alive. stride in elements.
-template <class T>
-nb::object view(const T* data, std::size_t count, nb::handle owner, std::int64_t stride = 1) {
-  const std::size_t shape[] = {count};
-  const std::int64_t strides[] = {stride};
-  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, 1, shape, owner, strides));
+template <class SortedLookup>
+void register_lookup(EngineClient& client, std::int64_t step, const std::shared_ptr<SortedLookup>& lookup) {
+  const nb::gil_scoped_release release;
+  client.register_step(step, lookup->rows(), {}, lookup);
 }
 
 struct EngineHandle {
@@ -188,9 +187,10 @@ nb::tuple write_back_arrays(nb::handle self, std::int64_t step) {
   const std::size_t count = requests.size();
   static_assert(sizeof(WriteBack) % 8 == 0);
   constexpr std::int64_t kStride = sizeof(WriteBack);
-  return nb::make_tuple(view(&first->row, count, self, kStride / 8), view(&first->slot, count, self, kStride / 4),
-                        view(reinterpret_cast<const std::uint8_t*>(&first->leave), count, self, kStride),
-                        view(&first->target, count, self, kStride / 8));
+  return nb::make_tuple(numpy_view(&first->row, count, self, kStride / 8),
+                        numpy_view(&first->slot, count, self, kStride / 4),
+                        numpy_view(reinterpret_cast<const std::uint8_t*>(&first->leave), count, self, kStride),
+                        numpy_view(&first->target, count, self, kStride / 8));
 }
 
 nb::tuple drain(nb::handle self) {
@@ -205,8 +205,8 @@ nb::tuple drain(nb::handle self) {
   const CachedRow* first = rows.empty() ? &kNothing : rows.data();
   const std::size_t count = rows.size();
   nb::capsule owner(cached.release(), [](void* p) noexcept { delete static_cast<std::vector<CachedRow>*>(p); });
-  return nb::make_tuple(view(&first->row, count, owner, sizeof(CachedRow) / 8),
-                        view(&first->slot, count, owner, sizeof(CachedRow) / 4));
+  return nb::make_tuple(numpy_view(&first->row, count, owner, sizeof(CachedRow) / 8),
+                        numpy_view(&first->slot, count, owner, sizeof(CachedRow) / 4));
 }
 
 }  // namespace
@@ -272,20 +272,8 @@ void bind(nb::module_& module) {
             self.register_step(step, batch->entities, {}, batch);
           },
           "step"_a, "batch"_a, "Those of a batch, by a rank that sends no gradients: the planner copies them.")
-      .def(
-          "register_lookup",
-          [](EngineClient& self, std::int64_t step, const std::shared_ptr<Lookup>& lookup) {
-            nb::gil_scoped_release release;
-            self.register_step(step, lookup->rows(), {}, lookup);
-          },
-          "step"_a, "lookup"_a, "Those of a lookup, likewise.")
-      .def(
-          "register_lookup",
-          [](EngineClient& self, std::int64_t step, const std::shared_ptr<DeviceLookup>& lookup) {
-            nb::gil_scoped_release release;
-            self.register_step(step, lookup->rows(), {}, lookup);
-          },
-          "step"_a, "lookup"_a, "Of one that a device has sorted.")
+      .def("register_lookup", &register_lookup<Lookup>, "step"_a, "lookup"_a, "Those of a lookup, likewise.")
+      .def("register_lookup", &register_lookup<DeviceLookup>, "step"_a, "lookup"_a, "Of one that a device has sorted.")
       .def("count_from", &EngineClient::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
       .def(

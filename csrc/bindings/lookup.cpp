@@ -16,6 +16,7 @@
 
 #include "base/parallel/background.h"
 #include "base/random/start_numbers.h"
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "rows/check_plan.h"
 #include "rows/cpu/summed_update.h"
@@ -66,11 +67,9 @@ class SortedAhead {
   std::future<void> done_;
 };
 
-// A read-only view that keeps the lookup alive.
 template <class T>
-auto view(std::span<const T> values, nb::handle owner) {
-  const std::size_t shape[] = {values.size()};
-  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), 1, shape, owner));
+nb::object view(std::span<const T> values, nb::handle lookup) {
+  return numpy_view(values.data(), values.size(), lookup);
 }
 
 // The numbers of the gradients, which must be there, in the lookup's order.

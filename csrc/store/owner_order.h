@@ -1,4 +1,4 @@
-// The order of rows that several own: by owner, of which number `row % owners` has a row, and then ascending.
+// The order of rows that several own: by owner, whose number is `row % owners`, and then ascending.
 #pragma once
 
 #include <cstdint>

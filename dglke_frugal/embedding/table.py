@@ -37,10 +37,10 @@ OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; lo
 BESIDES_BYTES = 64 << 20  # for start values on their way into the table, and for lookups
 FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it "
           "does not have; call close() on the module before forking, or start the process by the method 'spawn'")
-
-
 FORKED_FROM_DEVICE = ("this process was forked from one whose GPU reads the table in host memory, and does not have "
                       "that memory; start the process by the method 'spawn'")
+
+
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
 
 
@@ -64,7 +64,7 @@ os.register_at_fork(after_in_child=_leave_behind)
 
 
 class _Lost:
-    """In place of the lock of a table of which something is in the process that this one was forked from alone."""
+    """In place of the lock of a table that a forked process cannot use."""
 
     def __init__(self, sentence: str):
         self._sentence = sentence
@@ -138,7 +138,7 @@ class Table:
             self._check_memory(rows, dim)
             try:
                 self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim),
-                                              managed=self._reads_in_place() and _native.has_managed_memory())
+                                              managed=self._is_updated_by_one_gpu() and _native.has_managed_memory())
             except RuntimeError as error:
                 raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
         self.alone: ContextManager = threading.RLock()
@@ -170,8 +170,8 @@ class Table:
                              "CPU")
         self._in_place = self._config.flush == "none" and on_cpu
 
-    def _reads_in_place(self) -> bool:
-        """Whether a GPU reads and writes rows in host memory, and no other process."""
+    def _is_updated_by_one_gpu(self) -> bool:
+        """Whether one GPU reads and writes the rows in host memory, and no flush thread or other process does."""
         config = self._config
         return (isinstance(self._device, torch.device) and self._device.type == "cuda" and config.ranks == 1
                 and config.flush in (AUTO, "direct"))

@@ -11,7 +11,6 @@ from .. import _native
 if TYPE_CHECKING:
     from .device.device import Device
 
-
 Sorted = Union[_native.Lookup, _native.DeviceLookup]
 
 

@@ -17,7 +17,7 @@ from . import metis_owners
 from .relation_partition import edges_of_rank, partition_by_relation
 
 HOT_SHARE = 10  # a head with more than the 10 N-th part of the edges of one of N ranks is hot
-BLOCK = 1 << 24  # edges of which 64-bit ids are in memory at a time
+BLOCK = 1 << 24  # edges whose 64-bit ids are in memory at a time
 
 
 @dataclass(frozen=True)

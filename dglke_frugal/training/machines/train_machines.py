@@ -74,7 +74,7 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
                          "began with; a new one needs no --num_proc")
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
     products = group.all_of(config.device.matmul)  # a machine with another GPU may not have all of them
-    device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash",
+    device = replace(config.device, num_proc=group.machines, partition=_partition(config),
                      parallel="rows", matmul="fp32" if "fp32" in products else products[0])
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
@@ -173,6 +173,10 @@ class MachineSession(Session):
             config, graph_size(graph), self._group.machines, carried / USABLE, threads))
 
 
+def _partition(config: TrainConfig) -> str:
+    return config.device.partition or "hash"
+
+
 def _of_one(config: TrainConfig) -> TrainConfig:
     """The configuration of a run of one machine alone, by which threads and memory of each are chosen."""
     return replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None,
@@ -182,7 +186,7 @@ def _of_one(config: TrainConfig) -> TrainConfig:
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     """The memory plan of one machine: its share of the entities, and all of the rest."""
     machines, one = config.device.num_proc, _of_one(config)
-    one = replace(one, device=replace(one.device, partition=config.device.partition or "hash"))
+    one = replace(one, device=replace(one.device, partition=_partition(config)))
     return plan_memory(one, replace(size, entities=-(-size.entities // machines)), folder)
 
 
