@@ -14,7 +14,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start many processes, each of which would compile the package's Python again where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: quickstart welcome test test-python test-cpp packages sanitize cpp-and-install sanitize-and-python flags clean
+.PHONY: quickstart welcome test test-python build-cpp test-cpp packages sanitize cpp-and-install cpp-and-python test-cpp-and-sanitize flags clean
 
 quickstart: welcome $(VENV)/installed
 	@$(BIN)/python -m recipes.quickstart
@@ -26,30 +26,34 @@ welcome:
 
 # All of them, also after some have failed or could not be built; what is missing is reported once more at the end.
 test:
-	@$(MAKE) --keep-going cpp-and-install sanitize-and-python || { csrc/tests/packages.sh; exit 1; }
+	@$(MAKE) --keep-going cpp-and-install cpp-and-python || { csrc/tests/packages.sh; exit 1; }
 
-# pip keeps but one processor busy, and Python's tests wait often: the sanitizers have the time that these leave.
-cpp-and-install sanitize-and-python: $(VENV)/installed
+# pip keeps but one processor busy, and Python's tests wait often: C++'s tests have the time that these leave.
+cpp-and-install cpp-and-python: $(VENV)/installed
 cpp-and-install:
-	@$(MAKE) --keep-going --jobs=2 test-cpp $(VENV)/installed-for-tests
-sanitize-and-python:
-	@$(MAKE) --keep-going --jobs=2 sanitize test-python
+	@$(MAKE) --keep-going --jobs=2 build-cpp $(VENV)/installed-for-tests
+cpp-and-python:
+	@$(MAKE) --keep-going --jobs=2 test-python test-cpp-and-sanitize
+test-cpp-and-sanitize:
+	@nice -n 19 $(MAKE) --keep-going --jobs=1 test-cpp sanitize
 
 test-python: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile
+	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile --no-loadscope-reorder
 
 # GoogleTest, clang: installed where that can be done, named where not.
 packages:
 	@csrc/tests/packages.sh
 
-test-cpp: packages $(VENV)/installed
+build-cpp: packages $(VENV)/installed
 	$(BIN)/cmake -S . -B $(CPP_BUILD) -DFRUGAL_TESTS=ON
 	env -u MAKEFLAGS $(BIN)/cmake --build $(CPP_BUILD)  # ninja would share two jobs with pip
+
+test-cpp: build-cpp
 	$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure -j2
 
 # The engine's tests under the thread and address sanitizers, and clang's thread-safety analysis.
 sanitize: packages $(VENV)/installed
-	env -u MAKEFLAGS nice -n 19 csrc/tests/run_sanitizers.sh build/sanitizers
+	env -u MAKEFLAGS csrc/tests/run_sanitizers.sh build/sanitizers
 
 $(VENV)/bin/python:
 	$(call step,Making a virtual environment,venv,$(PYTHON) -m venv $(VENV))

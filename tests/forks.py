@@ -75,8 +75,10 @@ class Forks:
             script.write(SCRIPT.format(python=sys.executable, path=path, seconds=START_SECONDS,
                                        forwarded=tuple(map(int, FORWARDED))))
         os.chmod(self.interpreter, 0o755)
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1",  # else it starts threads
+                       "TORCH_CPP_LOG_LEVEL": "FATAL"}  # as several machines have it
         self._server = subprocess.Popen([sys.executable, __file__, path, self.interpreter], stdin=subprocess.PIPE,
-                                        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # it would start threads
+                                        env=environment)
 
     def close(self):
         self._server.stdin.close()  # it ends then

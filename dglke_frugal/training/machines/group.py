@@ -263,9 +263,13 @@ class _Watch:
         store.set(f"{group.keys}beat/{group.machine}", f"{number} {group.host}")
         if self._sentence is not None:
             self._sentence = store.compare_set(failed, "", self._sentence).decode() or self._sentence
+            store.set(self._knows(group.machine), "")
             self._published.set()
         elif store.check([failed]):
-            self._end(store.get(failed).decode())
+            store.set(self._knows(group.machine), "")
+            sentence = store.get(failed).decode()
+            self._wait_until_others_know()
+            self._end(sentence)
         for machine in range(group.machines):
             key = f"{group.keys}beat/{machine}"
             beat = store.get(key).decode() if store.check([key]) else None
@@ -302,7 +306,22 @@ class _Watch:
         """Say for all machines why the run ends. The first sentence counts, on all machines."""
         self._sentence = sentence
         self._wake.set()
-        self._published.wait(LOST_SECONDS)
+        if self._published.wait(LOST_SECONDS):
+            self._wait_until_others_know()
+
+    def _knows(self, machine: int) -> str:
+        """The key that says that a machine has read why the run ends."""
+        return f"{self._group.keys}knows/{machine}"
+
+    def _wait_until_others_know(self) -> None:
+        """Until all that are heard of have read why the run ends: the store may go with this process. A short while."""
+        began = time.monotonic()
+        with contextlib.suppress(RuntimeError):  # the store has gone
+            while (now := time.monotonic()) - began < LOST_SECONDS:
+                alive = [machine for machine, heard in list(self._heard.items()) if now - heard < LOST_SECONDS]
+                if self._store.check([self._knows(machine) for machine in alive]):
+                    return
+                time.sleep(MEET_SECONDS)
 
     def explain(self) -> None:
         """A connection is closed. Wait for this process to be ended with the sentence: that of a machine which said
