@@ -94,6 +94,7 @@ RowUpdates::RowUpdates(const Model& model, const LossSpec& loss, float learning_
   for (auto& scratch : scratch_) {
     scratch.penalty.reserve(std::max(entity_dim_, relation_dim_));
     scratch.gradient.reserve(kPiece);
+    scratch.sum.reserve(entity_dim_);
   }
 }
 
@@ -103,16 +104,16 @@ void RowUpdates::start(const Batch& batch) {
 }
 
 void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity,
-                               EdgeGradients& gradients, int worker) {
+                               const EdgeGradients& gradients, int worker) {
   const std::int32_t first = batch.positive_offset[entity], last = batch.positive_offset[entity + 1];
   const std::int32_t first_negative = batch.negative_offset[entity], last_negative = batch.negative_offset[entity + 1];
-  float* penalty = scratch_[worker].penalty.data();
+  float* const penalty = scratch_[worker].penalty.data();
+  float* const sum = scratch_[worker].sum.data();
+  float* const piece = scratch_[worker].gradient.data();
   if (loss_.regularized()) {
     const std::int32_t reads = (last > first) + (last_negative - first_negative);
-    const double sum = regularize(loss_, rows.entities.source[entity], entity_dim_, penalty);
-    entity_regularization_[entity] = reads * sum;
-    for (std::int32_t o = first_negative; o < last_negative; ++o)
-      add_to(gradients.negative[batch.negative_occurrence[o]], penalty, entity_dim_);
+    const double norm = regularize(loss_, rows.entities.source[entity], entity_dim_, penalty);
+    entity_regularization_[entity] = reads * norm;
   }
   RowChange row(rows.entities, entity, entity_dim_, learning_rate_);
   if (last > first) {
@@ -120,18 +121,25 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
       const std::int64_t end = batch.positive_occurrence[o], positives = batch.positives();
       return end < positives ? gradients.head[end] : gradients.tail[end - positives];
     };
-    float* sum = end_of(first);  // read by nobody else
-    for (std::int32_t o = first + 1; o < last; ++o) add_to(sum, end_of(o), entity_dim_);
-    if (loss_.regularized()) add_to(sum, penalty, entity_dim_);
-    row.entry(0, 1, [&](std::int32_t, std::int64_t first, std::int64_t) { return sum + first; });
+    const float* gradient = end_of(first);
+    const auto add = [&](const float* more) {
+      add_rows(gradient, more, entity_dim_, sum);
+      gradient = sum;
+    };
+    for (std::int32_t o = first + 1; o < last; ++o) add(end_of(o));
+    if (loss_.regularized()) add(penalty);
+    row.entry(0, 1, [&](std::int32_t, std::int64_t first, std::int64_t) { return gradient + first; });
   }
-  row.entry(first_negative, last_negative, [&](std::int32_t o, std::int64_t first, std::int64_t) {
-    return gradients.negative[batch.negative_occurrence[o]] + first;
+  row.entry(first_negative, last_negative, [&](std::int32_t o, std::int64_t first, std::int64_t count) {
+    const float* const gradient = gradients.negative[batch.negative_occurrence[o]] + first;
+    if (!loss_.regularized()) return gradient;
+    add_rows(gradient, penalty + first, count, piece);
+    return static_cast<const float*>(piece);
   });
 }
 
 void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation,
-                                 EdgeGradients& gradients, int worker) {
+                                 const EdgeGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   float* penalty = scratch_[worker].penalty.data();
   if (loss_.regularized()) {
@@ -148,7 +156,7 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
 }
 
 void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation,
-                                   EdgeGradients& gradients, int worker) {
+                                   const EdgeGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   RowChange row(rows.projections, relation, projection_dim_, learning_rate_);
   row.entry(begin, end, [&](std::int32_t o, std::int64_t first, std::int64_t count) {

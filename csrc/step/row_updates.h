@@ -19,18 +19,18 @@ class RowUpdates {
 
   // Before the updates of a batch. worker in [0, workers) below names whose scratch is used.
   void start(const Batch& batch);
-  void update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, EdgeGradients& gradients,
+  void update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, const EdgeGradients& gradients,
                      int worker);
-  void update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, EdgeGradients& gradients,
-                       int worker);
-  void update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, EdgeGradients& gradients,
-                         int worker);
+  void update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation,
+                       const EdgeGradients& gradients, int worker);
+  void update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation,
+                         const EdgeGradients& gradients, int worker);
   // After them: coefficient * sum |x|^norm over all rows that were read.
   double regularization() const;
 
  private:
   struct Scratch {
-    Buffer penalty, gradient;
+    Buffer penalty, gradient, sum;
   };
 
   const Model& model_;

@@ -60,6 +60,11 @@ inline void prefetch_row(const float* row, std::int64_t dim) {
   for (std::int64_t i = 0; i < dim; i += kVector) __builtin_prefetch(row + i);
 }
 
+// sum may be x or y.
+inline void add_rows(const float* x, const float* y, std::int64_t n, float* sum) {
+  for (std::int64_t i = 0; i < n; ++i) sum[i] = x[i] + y[i];
+}
+
 inline void add_to(float* __restrict sum, const float* __restrict x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }

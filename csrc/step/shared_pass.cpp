@@ -30,12 +30,15 @@ class SharedPass final : public GradientPass {
     for (auto* each : {&positive_score_, &score_gradient_, &saved_, &query_square_})
       each->resize(static_cast<std::size_t>(shape.positives));
 
-    const std::int64_t edge_tasks = pieces(shape.positives, kEdges);
-    for_tasks(context_.pool, edge_tasks + shape.chunks * shape.vectors, [&](std::int64_t task, int) {
-      if (task < edge_tasks)
-        return prepare_edges(batch, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges));
-      task -= edge_tasks;
-      pack_negatives(batch, shape, rows, task / shape.vectors, task % shape.vectors);
+    const std::int64_t edge_tasks = pieces(shape.chunk_size, kEdges);  // of a chunk
+    const auto edges_of = [&](std::int64_t chunk, std::int64_t task) {
+      const std::int64_t first = chunk * shape.chunk_size;
+      return Span{first + task * kEdges, first + std::min(shape.chunk_size, (task + 1) * kEdges)};
+    };
+    for_tasks(context_.pool, shape.chunks * (edge_tasks + shape.vectors), [&](std::int64_t task, int) {
+      const std::int64_t chunk = task / (edge_tasks + shape.vectors), part = task % (edge_tasks + shape.vectors);
+      if (part < edge_tasks) return prepare_edges(batch, rows, edges_of(chunk, part));
+      pack_negatives(batch, shape, rows, chunk, part - edge_tasks);
     });
     clock.lap(PhaseClock::kQueries);
     if (ranks) compare_columns(shape, *ranks);
@@ -67,31 +70,34 @@ class SharedPass final : public GradientPass {
     // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
     const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
     const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
-    const std::int64_t negative_tasks = shape.chunks * (one_pass ? vectors : blocks);
-    const auto of_negatives = [&](std::int64_t task, int worker) {
-      if (one_pass) return differentiate_pairs(shape, task / vectors, task % vectors, scratch_[worker], out);
-      const std::int64_t chunk = task / blocks, block = task % blocks;
+    const std::int64_t negative_tasks = one_pass ? vectors : blocks;  // of a chunk
+    const auto of_negatives = [&](std::int64_t chunk, std::int64_t block, int worker) {
+      if (one_pass) return differentiate_pairs(shape, chunk, block, scratch_[worker], out);
       const bool own = block < own_blocks;
       const std::int64_t first = own ? block * size : shape.own + (block - own_blocks) * size;
       const std::int64_t count = std::min(size, (own ? shape.own : shape.columns) - first);
       differentiate_negatives(shape, chunk, first, count, out);
     };
-    const std::int64_t relations = static_cast<std::int64_t>(batch.relations.size());
-    const std::int64_t positive_tasks = by_relation() ? relations : edge_tasks;
-    const auto of_positives = [&](std::int64_t task, int worker) {
-      if (!by_relation())
-        return differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges),
-                                   out);
-      differentiate_edges(batch, shape, rows, batch.relation_offset[task], batch.relation_offset[task + 1], out);
-      if (update) update(task, worker);
+    const auto of_edges = [&](std::int64_t chunk, std::int64_t task) {
+      differentiate_edges(batch, shape, rows, edges_of(chunk, task), out);
     };
-    if (one_pass || shape.own > 0) {  // edges need gradients that are made with those of negatives
-      for_tasks(context_.pool, negative_tasks, of_negatives);
-      for_tasks(context_.pool, positive_tasks, of_positives);
+    const auto for_chunks = [&](std::int64_t count, auto body) {  // body(chunk, task of it, worker)
+      for_tasks(context_.pool, shape.chunks * count,
+                [&](std::int64_t task, int worker) { body(task / count, task % count, worker); });
+    };
+    if (by_relation()) {
+      for_chunks(negative_tasks, of_negatives);
+      for_tasks(context_.pool, static_cast<std::int64_t>(batch.relations.size()), [&](std::int64_t task, int worker) {
+        differentiate_edges(batch, shape, rows, {batch.relation_offset[task], batch.relation_offset[task + 1]}, out);
+        if (update) update(task, worker);
+      });
+    } else if (one_pass || shape.own > 0) {  // edges need gradients that are made with those of negatives
+      for_chunks(negative_tasks, of_negatives);
+      for_chunks(edge_tasks, [&](std::int64_t chunk, std::int64_t task, int) { of_edges(chunk, task); });
     } else {
-      for_tasks(context_.pool, negative_tasks + positive_tasks, [&](std::int64_t task, int worker) {
-        if (task < negative_tasks) return of_negatives(task, worker);
-        of_positives(task - negative_tasks, worker);
+      for_chunks(negative_tasks + edge_tasks, [&](std::int64_t chunk, std::int64_t task, int worker) {
+        if (task < negative_tasks) return of_negatives(chunk, task, worker);
+        of_edges(chunk, task - negative_tasks);
       });
     }
     clock.lap(PhaseClock::kNegatives);
@@ -115,6 +121,9 @@ class SharedPass final : public GradientPass {
   }
 
  private:
+  struct Span {
+    std::int64_t first, end;
+  };
   struct Scratch {
     Buffer slope;            // of one query
     Buffer my_sum, their_sum;  // (chunk_size, parts, 16) and (columns, parts, 16)
@@ -125,13 +134,13 @@ class SharedPass final : public GradientPass {
             rows.entities.source[batch.tail_slot[edge]]};
   }
 
-  // Calls body(edge, its rows) for edges [first, end) in the order of their relations, in which a large relation row is
+  // Calls body(edge, its rows) for edges in the order of their relations, in which a large relation row is
   // read once for all of them.
   template <typename Body>
-  void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end, Body body) {
-    for (std::int64_t i = first; i < end; ++i) {
+  void for_edges(const Batch& batch, const StepPointers& rows, Span edges, Body body) {
+    for (std::int64_t i = edges.first; i < edges.end; ++i) {
       const std::int64_t edge = edge_of(batch, i);
-      if (i + 1 < end) {
+      if (i + 1 < edges.end) {
         const Triple next = triple(batch, rows, edge_of(batch, i + 1));
         for (const float* row : {next.head, next.relation, next.tail}) prefetch_row(row, dim_);
       }
@@ -144,8 +153,8 @@ class SharedPass final : public GradientPass {
   }
   bool by_relation() const { return context_.model.spec().relation_dim > kLargeRow; }
 
-  void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end) {
-    for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
+  void prepare_edges(const Batch& batch, const StepPointers& rows, Span edges) {
+    for_edges(batch, rows, edges, [&](std::int64_t edge, const Triple& x) {
       positive_score_[edge] = whole_ ? context_.model.forward(x, batch.corrupt_head, query_[edge], &saved_[edge])
                                      : context_.model.raw(x, batch.corrupt_head, query_[edge]);
       if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
@@ -283,9 +292,9 @@ class SharedPass final : public GradientPass {
 
   // The edge gradients of each positive. The chunk's own heads or tails have gradients already: what they get as
   // negatives is added.
-  void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
-                           std::int64_t end, EdgeGradients& out) {
-    for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
+  void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, Span edges,
+                           EdgeGradients& out) {
+    for_edges(batch, rows, edges, [&](std::int64_t edge, const Triple& x) {
       context_.model.backward(x, batch.corrupt_head, saved_[edge], score_gradient_[edge], out.head[edge],
                               {out.head[edge], out.relation[edge], out.tail[edge]});
       if (s.own > 0) add_to((batch.corrupt_head ? out.head : out.tail)[edge], own_gradient_[edge], dim_);
