@@ -76,6 +76,31 @@ StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows
   return losses();
 }
 
+const std::vector<std::int32_t>& TrainStep::order_of_updates(const Batch& batch) {
+  const std::size_t entities = batch.entities.size(), rows = entities + batch.relations.size();
+  const std::int64_t chunks = batch.chunks();
+  std::vector<std::int32_t> begin(static_cast<std::size_t>(chunks) + 1);  // of each chunk's rows
+  first_chunk_.assign(rows, -1);
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const auto add = [&](std::size_t row) {
+      if (first_chunk_[row] >= 0) return;
+      first_chunk_[row] = static_cast<std::int32_t>(chunk);
+      ++begin[chunk + 1];
+    };
+    for (std::int64_t edge = chunk * batch.chunk_size; edge < (chunk + 1) * batch.chunk_size; ++edge) {
+      add(static_cast<std::size_t>(batch.head_slot[edge]));
+      add(static_cast<std::size_t>(batch.tail_slot[edge]));
+      add(entities + static_cast<std::size_t>(batch.relation_slot[edge]));
+    }
+    for (std::int64_t i = 0; i < batch.negatives_per_chunk; ++i)
+      add(static_cast<std::size_t>(batch.negative_slot[chunk * batch.negatives_per_chunk + i]));
+    begin[chunk + 1] += begin[chunk];
+  }
+  order_.resize(rows);
+  for (std::size_t row = 0; row < rows; ++row) order_[begin[first_chunk_[row]]++] = static_cast<std::int32_t>(row);
+  return order_;
+}
+
 StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const std::function<void()>& early_done) {
   updates_.start(batch);
   const auto update_relation = [&](std::int64_t relation, int worker) {
@@ -84,37 +109,33 @@ StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows, const st
   };
   const bool relations_updated = compute_gradients(batch, rows, update_relation);
   StepLosses losses = this->losses();
-  const auto entities = static_cast<std::int64_t>(batch.entities.size());
-  const auto relations = static_cast<std::int64_t>(relations_updated ? 0 : batch.relations.size());
+  const std::vector<std::int32_t>& order = order_of_updates(batch);
+  const auto entities = static_cast<std::int32_t>(batch.entities.size());
+  const auto updated = static_cast<std::int64_t>(order.size());
   const std::int64_t dim = model_->spec().entity_dim;
-  const std::int64_t relations_of_task = model_->projected() ? 1 : kRows;
-  std::int64_t relation_tasks = pieces(relations, relations_of_task);
-  const auto update_relations_of = [&](std::int64_t task, int worker) {
-    const std::int64_t end = std::min(relations, (task + 1) * relations_of_task);
-    for (std::int64_t r = task * relations_of_task; r < end; ++r) update_relation(r, worker);
-  };
   const std::uint8_t* const early = early_done ? rows.entities.early : nullptr;
-  const auto update_entities_of = [&](std::int64_t task, int worker, bool early_ones) {
-    const std::int64_t end = std::min(entities, (task + 1) * kRows);
-    for (std::int64_t u = task * kRows; u < end; ++u) {
-      if (early && (early[u] != 0) != early_ones) continue;
-      if (u + 1 < end) prefetch_row(rows.entities.source[u + 1], dim);
-      updates_.update_entity(batch, rows, u, gradients_, worker);
-    }
-  };
-  const auto update = [&](bool early_ones) {
-    const std::int64_t entity_tasks = early_ones && !early ? 0 : pieces(entities, kRows);
-    for_tasks(pool_, relation_tasks + entity_tasks, [&](std::int64_t task, int worker) {
-      if (task < relation_tasks) return update_relations_of(task, worker);
-      update_entities_of(task - relation_tasks, worker, early_ones);
+  const auto update = [&](bool relations, bool early_entities) {
+    for_tasks(pool_, pieces(updated, kRows), [&](std::int64_t task, int worker) {
+      const std::int64_t end = std::min(updated, (task + 1) * kRows);
+      for (std::int64_t i = task * kRows; i < end; ++i) {
+        const std::int32_t u = order[i];
+        if (u >= entities) {
+          if (relations) update_relation(u - entities, worker);
+          continue;
+        }
+        if ((early && early[u]) != early_entities) continue;
+        if (i + 1 < end && order[i + 1] < entities) prefetch_row(rows.entities.source[order[i + 1]], dim);
+        updates_.update_entity(batch, rows, u, gradients_, worker);
+      }
     });
   };
   if (early_done) {
-    update(true);
-    relation_tasks = 0;
+    update(!relations_updated, true);
     early_done();
+    update(false, false);
+  } else {
+    update(!relations_updated, false);
   }
-  update(false);
   clock_.lap(PhaseClock::kUpdates);
   losses.regularization = updates_.regularization();
   losses.total += losses.regularization;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "step/gradients.h"
 #include "step/row_updates.h"
@@ -55,6 +56,9 @@ class TrainStep {
   bool compute_gradients(const Batch& batch, const StepPointers& rows, const GradientPass::UpdateRelation& update,
                          ColumnRanks* ranks = nullptr);
   StepLosses losses() const;  // of the gradients, without regularization
+  // Rows by the chunk that first uses them, of whose gradients a thread has most in its cache: slots of entities, and
+  // behind them (from batch.entities.size() on) of relations.
+  const std::vector<std::int32_t>& order_of_updates(const Batch& batch);
 
   const std::unique_ptr<Model> model_;
   const LossSpec loss_;
@@ -64,6 +68,7 @@ class TrainStep {
   RowUpdates updates_;
   EdgeGradients gradients_;
   PhaseClock clock_;
+  std::vector<std::int32_t> order_, first_chunk_;
 };
 
 }  // namespace frugal

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sampler/batch_indexer.h"
@@ -138,6 +139,39 @@ TEST_P(TrainStepTest, AQuerysGradientMayLieInThatOfTheHead) {
     return std::tuple(head, tail, relation);
   };
   for (const bool corrupt_head : {false, true}) EXPECT_EQ(backward(corrupt_head, true), backward(corrupt_head, false));
+}
+
+TEST(TrainStep, EarlyRowsAreUpdatedBeforeTheOthersAndNoneTwice) {
+  constexpr std::int64_t kDim = 24;
+  const Batch batch = make_batch(0, 20, 2, 9);
+  const std::size_t count = batch.entities.size();
+  const auto train = [&](const std::vector<std::uint8_t>* early, const std::function<void(const Table&)>& early_done) {
+    Table entities(kEntities, kDim, 1), relations(kRelations, kDim, 2);
+    const auto entity_rows = entities.rows(batch.entities), relation_rows = relations.rows(batch.relations);
+    StepPointers rows{{entity_rows.data(), entity_rows.data()}, {relation_rows.data(), relation_rows.data()}, {}};
+    if (early) rows.entities.early = early->data();
+    TrainStep step({"TransE_l2", kDim, kDim, 12.0f, 0.5f}, {}, 0.1f, false, 3, kernels());
+    step.run(batch, rows, early_done ? [&] { early_done(entities); } : std::function<void()>());
+    EXPECT_TRUE(!relations.equals(Table(kRelations, kDim, 2), kDim));
+    return entities;
+  };
+  const Table before(kEntities, kDim, 1), expected = train(nullptr, {});
+  std::vector<std::uint8_t> some(count), none(count);
+  for (std::size_t u = 0; u < count; ++u) some[u] = u % 3 == 0;
+  for (const auto* early : {static_cast<const std::vector<std::uint8_t>*>(nullptr), &std::as_const(none),
+                            &std::as_const(some)}) {
+    int calls = 0;
+    const Table trained = train(early, [&](const Table& entities) {
+      ++calls;
+      for (std::size_t u = 0; u < count; ++u) {
+        const auto row = [&](const Table& of) { return of.rows({batch.entities[u]})[0]; };
+        const Table& then = early && (*early)[u] ? expected : before;
+        EXPECT_EQ(std::memcmp(row(entities), row(then), (kDim + 1) * sizeof(float)), 0) << u;
+      }
+    });
+    EXPECT_EQ(calls, 1);
+    EXPECT_TRUE(trained.equals(expected, kDim));
+  }
 }
 
 TEST(TrainStep, RefusesWhatMakesNoSense) {
