@@ -144,7 +144,7 @@ def speed_cpu(results: Results) -> str:
     """A step of models on the CPU, ours and DGL-KE's."""
     rows = []
     for name, found in (results("train-cpu", "models") or {}).items():
-        ours, theirs = (found["legs"][who]["step_ms"] for who in ("frugal", "vanilla"))
+        ours, theirs = (found["legs"].get(who, {}).get("step_ms") for who in ("frugal", "vanilla"))
         rows.append([name, significant(ours, 3, " ms"), significant(theirs, 3, " ms"), over(theirs, ours)])
     return table([f"model, on {results.machine('train-cpu')}", "dglke_frugal, a step", "DGL-KE", "ratio"], rows)
 
