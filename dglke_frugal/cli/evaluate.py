@@ -227,7 +227,3 @@ def _report(evaluation, begin, graph, own, facts):
             {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
              "by_relation": [row.as_dict() for row in rows]},
         )
-
-
-if __name__ == "__main__":
-    main()
