@@ -9,9 +9,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from ...data import KnowledgeGraph, Triples
+from ...data import KnowledgeGraph
 from ...data.name_maps import white_space_lines
-from ...data.splitting import repeated
+from ...data.splitting import distinct, repeated
 from ...options import TrainConfig
 from ...presets.auto import PREFIX
 from ...presets.catalogue import best_preset
@@ -42,7 +42,7 @@ def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:
     counted); held_out, by split, what `held_out_facts` says of it."""
     return {"entities": graph.n_entities, "relations": graph.n_relations,
             "triples": {split: len(triples) for split, triples in graph.splits.items()},
-            "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None,
+            "duplicates": len(graph.train) - len(distinct(graph.train)) if len(graph.train) <= COUNTED else None,
             "held_out": held_out_facts(graph, [split for split in graph.splits if split != "train"])}
 
 
@@ -81,15 +81,6 @@ def held_out_lines(facts: Dict[str, Dict[str, Optional[int]]], sizes: Dict[str, 
                          f"({found['in_train'] / sizes[split]:.1%}), so that the {split} measures what is remembered, "
                          "too; leave them out there or in train")
     return lines
-
-
-def _duplicates(triples: Triples) -> int:
-    order = np.lexsort((triples.tail, triples.relation, triples.head))
-    same = np.ones(max(0, len(order) - 1), bool)
-    for column in triples:
-        ordered = column[order]
-        same &= ordered[1:] == ordered[:-1]
-    return int(same.sum())
 
 
 def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
