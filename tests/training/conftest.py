@@ -8,32 +8,9 @@ import pytest
 
 from dglke_frugal.cli.train import main
 
-FLAGS = [
-    "--dataset",
-    "small",
-    "--format",
-    "raw_udd_hrt",
-    "--data_files",
-    "train.txt",
-    "valid.txt",
-    "test.txt",
-    "--model_name",
-    "TransE_l2",
-    "--hidden_dim",
-    "20",
-    "--batch_size",
-    "256",
-    "--neg_sample_size",
-    "64",
-    "--gamma",
-    "12",
-    "--lr",
-    "0.1",
-    "--seed",
-    "3",
-    "--matmul",
-    "fp32",  # for a GPU, whose tables are then the CPU's
-]
+FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
+         "--model_name", "TransE_l2", "--hidden_dim", "20", "--batch_size", "256", "--neg_sample_size", "64", "--gamma",
+         "12", "--lr", "0.1", "--seed", "3", "--matmul", "fp32"]  # for a GPU, whose tables are then the CPU's
 
 
 class Runs:
