@@ -23,7 +23,7 @@ from .transport import Transport
 
 
 class _SteppedRows(RankRows):
-    """Rows as a store holds them whose blocks others make."""
+    """Rows of a store whose blocks for other machines are made at boundaries."""
 
     device = None
 

@@ -116,7 +116,7 @@ class RankRun(TrainingRun):
                 self.ranker.rank("Valid", self.graph.valid, self.tables)
 
     def _end_training(self) -> None:
-        """All updates are in the tables; nobody trains any more. Says and keeps what each rank did."""
+        """Bring all updates into the tables and end the training of all ranks; print and keep each rank's report."""
         statistics = {name: store.statistics() for name, store in self.tables.stores.items()}
         own = {name: self.tables.own_statistics(each) for name, each in statistics.items() if each is not None}
         training = self.summary["training"]
