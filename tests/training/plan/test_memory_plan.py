@@ -278,19 +278,8 @@ def test_the_command(plan, small, capsys):
     found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)
     assert code == 2 and not found["fits"] and found["problem"] in error
     assert found["host"]["parts"]["triples"] == 12 * 601_062_811
-    main(
-        [
-            "plan",
-            "--dataset",
-            "small",
-            "--format",
-            "raw_udd_hrt",
-            "--data_path",
-            str(small),
-            "--data_files",
-            "train.txt",
-        ]
-    )
+    main(["plan", "--dataset", "small", "--format", "raw_udd_hrt", "--data_path", str(small), "--data_files",
+          "train.txt"])
     assert "entity table" in capsys.readouterr().out
 
 
