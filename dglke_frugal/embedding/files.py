@@ -59,7 +59,8 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
     """
     suffix = _suffix(path)
     try:
-        parts = _read_npy(path) if suffix == ".npy" else _read_safetensors(path)
+        parts = ({"weight": np.lib.format.open_memmap(path, mode="r")} if suffix == ".npy"
+                 else _read_safetensors(path))
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give a file that an Embedding saved") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -88,10 +89,6 @@ def _suffix(path) -> str:
     if suffix not in (".npy", ".safetensors"):
         raise InputError(f"{path} has no known format; end its name in .safetensors or .npy")
     return suffix
-
-
-def _read_npy(path) -> Dict[str, np.ndarray]:
-    return {"weight": np.lib.format.open_memmap(path, mode="r")}
 
 
 def _read_safetensors(path) -> Dict[str, np.ndarray]:

@@ -108,11 +108,7 @@ def start_lines(config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any
     if config.device.gpu[0] >= 0 and config.device.matmul == "tf32x3":
         lines.append("matrix products run on tensor cores, in three passes (--matmul tf32x3), as near to exact sums as "
                      "fp32; --matmul fp32 gives the tables that the CPU gives, to the bit")
-    return lines + _hints(config, graph)
-
-
-def _hints(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
-    return [*_preset_hint(config), *_validation_hint(config, graph), *_policy_hint(config)]
+    return [*lines, *_preset_hint(config), *_validation_hint(config, graph), *_policy_hint(config)]
 
 
 def _preset_hint(config: TrainConfig) -> List[str]:
@@ -165,18 +161,14 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
     if not run.no_save_emb:
         if graph.test is not None and len(graph.test) and not config.evaluation.test:
             next_commands.insert(0, f"dglke_eval --model_path {where}")
-        head, relation = _example(graph)
+        # By ids, which no shell and no name can spoil.
+        head, relation = int(graph.train.head[0]), int(graph.train.relation[0])
         if steps and steps == run.max_step:  # not stopped early, where more steps are of no use
             next_commands.append(f"dglke_train --resume {where} --max_step {2 * steps}")
         next_commands += [
             f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"']
     message = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
     return [message, *(f"    {line}" for line in next_commands)]
-
-
-def _example(graph: KnowledgeGraph) -> List[str]:
-    """A head and a relation of a training triple, as ids, which no shell and no name can spoil."""
-    return [str(int(graph.train.head[0])), str(int(graph.train.relation[0]))]
 
 
 def short(value: Optional[float]) -> str:
