@@ -7,16 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from devices import make_device
 from training.conftest import tables
 
 import dglke_frugal
-from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.main import main
-from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import EmbeddingModel
-from dglke_frugal.training.train import train
 
 FLAGS = ["--reciprocal", "--model_name", "ComplEx", "--gamma", 20, "--hidden_dim", 16, "-adv"]
 RELATIONS = 368
@@ -39,10 +35,7 @@ def test_no_store_no_device_and_no_interruption_changes_a_bit(runs, trained):
     expected = tables(trained)
     assert tables(runs("--max_step", 60, *FLAGS, "--flush", "p2f", "--cache_ratio", 0.1)) == expected
     assert tables(runs.resume(runs("--max_step", 23, *FLAGS), "--max_step", 60)) == expected
-    arguments, folder = runs.arguments("--max_step", 60, *FLAGS)
-    own, rest = cli_flags.split(arguments)
-    config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
-    assert tables(train(config, None, device=make_device("cpu"))) == expected
+    assert tables(runs.on_device("cpu", "--max_step", 60, *FLAGS)) == expected
 
 
 def test_it_is_another_run_than_one_without(runs, trained, refused):

@@ -132,8 +132,7 @@ class Ranks:
 
     def config(self, *given):
         """What these flags mean, for one process that updates its tables in place."""
-        own, rest = flags.split(self.arguments(*given)[0])
-        config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
+        config = TrainConfig.from_flags(flags.given(self.arguments(*given)[0]))
         return replace(config, store=replace(config.store, flush="none"))
 
     def oracle(self, folder, *given, steps):
