@@ -80,14 +80,15 @@ def interpreter(request):
 @pytest.fixture
 def refused(capsys):
     """`with refused(sentence):` a command ends with exit code 2 and one line on standard error, in which the sentence,
-    or the pattern, stands."""
+    or the pattern, stands; or each of several."""
     @contextlib.contextmanager
-    def ends_with(sentence):
+    def ends_with(*sentences):
         with pytest.raises(SystemExit) as stopped:
             yield
         error = capsys.readouterr().err
         assert stopped.value.code == 2 and error.count("\n") == 1, error
-        assert sentence in error or re.search(sentence, error), error
+        for sentence in sentences:
+            assert sentence in error or re.search(sentence, error), error
 
     return ends_with
 

@@ -176,12 +176,9 @@ def test_sampled_candidates(runs):
     assert mr(*sampled) == some
 
 
-def test_the_gpu_is_refused_in_a_sentence(runs, capsys, tmp_path):
-    with pytest.raises(SystemExit) as stopped:
+def test_the_gpu_is_refused_in_a_sentence(runs, refused, tmp_path):
+    with refused("--gpu 0 needs a", "leave --gpu out to train on the CPU"):
         runs("--gpu", 0)
-    assert stopped.value.code == 2
-    message = capsys.readouterr().err
-    assert "--gpu 0 needs a" in message and "leave --gpu out to train on the CPU" in message
     assert not any(tmp_path.iterdir())
 
 
