@@ -1,4 +1,4 @@
-"""Columns of equal length by name: as a pandas DataFrame, where pandas is installed, as HTML and as text."""
+"""Columns of equal length by name: as a pandas DataFrame, where pandas is installed, and as HTML."""
 
 from __future__ import annotations
 

@@ -717,7 +717,7 @@ def _check_lengths(config: TrainConfig) -> None:
                f"--flush {config.store.flush}": config.uses_engine and not against_all and device.gpu[0] < 0,
                f"--optimizer {config.loss.optimizer}": config.computes_on_device and not against_all}
     for flag in (flag for flag, given in refused.items() if given):
-        raise InputError(f"--normalize_entities is for rows in float32 that one process updates where they lie so far; "
+        raise InputError(f"--normalize_entities is for rows in float32 that one process updates where they lie; "
                          f"leave out {flag}")
 
 

@@ -221,12 +221,10 @@ def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[
             "this GPU cannot be asked here how much memory it has" if unknown else
             f"{DEFAULT_CACHE_RATIO:.0%}, where no GPU's memory decides")
 
-    def with_size(size: int) -> TrainConfig:
-        return replace(config, store=replace(config.store, cache_size=size))
-
     row = entity_row_bytes(shard_config(config) if _is_sharded(config) else config)
     everything = graph.entities * row
     # With room to copy cached rows to the host.
-    other_bytes = device_bytes_needed(with_size(everything), graph) - everything
+    with_everything = replace(config, store=replace(config.store, cache_size=everything))
+    other_bytes = device_bytes_needed(with_everything, graph) - everything
     size = min(graph.entities, max(0, room - other_bytes) // row) * row
     return {"cache_size": size}, "as many as the GPU has room for"

@@ -47,7 +47,7 @@ def main(wheel: Path) -> None:
         where = run("-c", "import dglke_frugal; print(dglke_frugal.__file__)")
         if not where.startswith(str(site)):
             sys.exit(f"the package came from {where.strip()}, not from the wheel")
-        if "Test average MRR" not in run("-m", "dglke_frugal.cli.train", *FLAGS.split()):
+        if "Test average MRR" not in run("-m", "dglke_frugal", "train", *FLAGS.split()):
             sys.exit("a run of the wheel printed no result of its test")
         print("trained, tested and asked with the wheel alone:", run("-c", ASK).strip())
 

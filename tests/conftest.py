@@ -1,6 +1,7 @@
 """Fixtures that many tests share: where the reference data lies, and which tests can run here."""
 import contextlib
 import os
+import re
 import signal
 import tempfile
 from pathlib import Path
@@ -74,6 +75,22 @@ def interpreter(request):
     shared = getattr(request.config, "workerinput", {}).get("interpreter")
     with contextlib.nullcontext(shared) if shared else forked_interpreter() as path:
         yield path
+
+
+@pytest.fixture
+def refused(capsys):
+    """`with refused(sentence):` a command ends with exit code 2 and one line on standard error, in which the sentence,
+    or the pattern, stands; or each of several."""
+    @contextlib.contextmanager
+    def ends_with(*sentences):
+        with pytest.raises(SystemExit) as stopped:
+            yield
+        error = capsys.readouterr().err
+        assert stopped.value.code == 2 and error.count("\n") == 1, error
+        for sentence in sentences:
+            assert sentence in error or re.search(sentence, error), error
+
+    return ends_with
 
 
 @pytest.fixture

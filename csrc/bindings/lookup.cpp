@@ -74,9 +74,12 @@ nb::object view(std::span<const T> values, nb::handle lookup) {
 
 // The numbers of the gradients, which must be there, in the lookup's order.
 const std::int32_t* order_of(const Lookup& lookup, const std::optional<Order>& order, const Values& gradients,
-                             std::int64_t dim) {
-  require(gradients.shape(1) == static_cast<std::size_t>(dim) && (gradients.stride(1) == 1 || gradients.shape(0) == 0),
+                             const RowLayout& layout, const SummedUpdate& update) {
+  layout.require_floats();
+  require(gradients.shape(1) == static_cast<std::size_t>(layout.dim) &&
+              (gradients.stride(1) == 1 || gradients.shape(0) == 0),
           "gradients must have rows of dim floats, contiguous");
+  require(update.rule().state_floats(layout.dim) <= layout.state, "the table has no room for the optimizer's state");
   require(!order || order->size() == lookup.order().size(), "the order must have a number for each occurrence");
   const std::int32_t* const numbers = order ? order->data() : lookup.order().data();
   check_occurrences(lookup.offset().data(), static_cast<std::int64_t>(lookup.rows().size()), numbers,
@@ -259,10 +262,7 @@ void bind(nb::module_& module) {
       "update_table",
       [](HostTable& table, const Lookup& lookup, const Values& gradients, const SummedUpdate& update,
          const std::optional<Order>& order) {
-        table.layout().require_floats();
-        const std::int32_t* const numbers = order_of(lookup, order, gradients, table.layout().dim);
-        require(update.rule().state_floats(table.layout().dim) <= table.layout().state,
-                "the table has no room for the optimizer's state");
+        const std::int32_t* const numbers = order_of(lookup, order, gradients, table.layout(), update);
         require(lookup.rows().empty() || lookup.rows().back() < table.rows(), "the lookup is of a larger table");
         const nb::gil_scoped_release release;
         update_table(table, lookup, gradients.data(), gradients.stride(0), numbers, update.rule());
@@ -274,10 +274,7 @@ void bind(nb::module_& module) {
       "update_step",
       [](const StepRows& rows, const Lookup& lookup, const Values& gradients, const SummedUpdate& update,
          const std::optional<Order>& order) {
-        rows.layout().require_floats();
-        const std::int32_t* const numbers = order_of(lookup, order, gradients, rows.layout().dim);
-        require(update.rule().state_floats(rows.layout().dim) <= rows.layout().state,
-                "the table has no room for the optimizer's state");
+        const std::int32_t* const numbers = order_of(lookup, order, gradients, rows.layout(), update);
         check_step(rows, lookup);
         const nb::gil_scoped_release release;
         update_step(rows, lookup, gradients.data(), gradients.stride(0), numbers, update.rule());

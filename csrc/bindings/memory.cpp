@@ -6,7 +6,11 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "base/parallel/thread_pool.h"
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "bindings/row_elements.h"
@@ -51,12 +55,20 @@ FilledPart::RowIds owned(const HostTable& table, const std::optional<RowOwners>&
 // (n,) numbers of rows, each made from an id.
 template <class Number, class Of>
 nb::ndarray<nb::numpy, Number, nb::ndim<1>> of_each(const Ids& ids, std::int64_t below, Of of) {
-  const std::int64_t count = length(ids);
-  check_row_ids(ids.data(), count, below);
-  auto* const numbers = new Number[static_cast<std::size_t>(count)];
-  nb::capsule memory(numbers, [](void* mine) noexcept { delete[] static_cast<Number*>(mine); });
-  for (std::int64_t i = 0; i < count; ++i) numbers[i] = of(ids.data()[i]);
-  return {numbers, {static_cast<std::size_t>(count)}, memory};
+  check_row_ids(ids.data(), length(ids), below);
+  std::vector<Number> numbers(ids.size());
+  std::transform(ids.data(), ids.data() + ids.size(), numbers.begin(), of);
+  return to_numpy(std::move(numbers));
+}
+
+// A view of the table's rows, `pitch` numbers apart, which keeps the table alive.
+template <class Number>
+nb::ndarray<nb::numpy, Number, nb::ndim<2>> rows_view(nb::handle self, void* first, std::int64_t columns,
+                                                      std::int64_t pitch) {
+  const std::size_t shape[2] = {static_cast<std::size_t>(nb::cast<HostTable&>(self).rows()),
+                                static_cast<std::size_t>(columns)};
+  const std::int64_t strides[2] = {pitch, 1};
+  return {first, 2, shape, self, strides};
 }
 
 }  // namespace
@@ -149,10 +161,7 @@ void bind(nb::module_& module) {
           "embeddings",
           [](nb::handle self) {
             auto& table = in_floats(nb::cast<HostTable&>(self));
-            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
-                                          static_cast<std::size_t>(table.layout().dim)};
-            const std::int64_t strides[2] = {table.pitch(), 1};
-            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
+            return rows_view<float>(self, table.data(), table.layout().dim, table.pitch());
           },
           "(rows, dim) float32 view of the embeddings. ValueError if they are in half precision.")
       .def_prop_ro(
@@ -160,10 +169,7 @@ void bind(nb::module_& module) {
           [](nb::handle self) {
             auto& table = nb::cast<HostTable&>(self);
             if (!table.layout().is_half()) throw std::invalid_argument("these rows are in floats");
-            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
-                                          static_cast<std::size_t>(table.layout().dim)};
-            const std::int64_t strides[2] = {2 * table.pitch(), 1};
-            return nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<2>>(table.data(), 2, shape, self, strides);
+            return rows_view<std::uint16_t>(self, table.data(), table.layout().dim, 2 * table.pitch());
           },
           "(rows, dim) uint16 view of embeddings in half precision: their bits. ValueError if they are in floats.")
       .def(
@@ -180,25 +186,19 @@ void bind(nb::module_& module) {
           },
           "first"_a, "values"_a,
           "Sets the embeddings of neighbouring rows, from `first` on, to `values` (n, dim) float32; half precision to "
-          "the "
-          "nearest ones.")
+          "the nearest ones.")
       .def_prop_ro(
           "records",
           [](nb::handle self) {
             auto& table = nb::cast<HostTable&>(self);
-            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
-                                          static_cast<std::size_t>(table.layout().stride)};
-            const std::int64_t strides[2] = {table.pitch(), 1};
-            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
+            return rows_view<float>(self, table.data(), table.layout().stride, table.pitch());
           },
           "(rows, stride) float32 view of whole rows: embedding, state, padding.")
       .def_prop_ro(
           "all_parts",
           [](nb::handle self) {
             auto& table = nb::cast<HostTable&>(self);
-            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
-                                          static_cast<std::size_t>(table.pitch())};
-            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.all_parts(), 2, shape, self);
+            return rows_view<float>(self, table.all_parts(), table.pitch(), table.pitch());
           },
           "(rows, parts * stride) float32 view of the same rows of all parts.")
       .def_prop_ro(

@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "ranking/best_rows.h"
 #include "ranking/pair_keys.h"
@@ -35,14 +36,6 @@ void check_pointers(const Integers& pointers, std::size_t lists, std::size_t ite
               pointers.data()[lists] == static_cast<std::int64_t>(items),
           what);
   for (std::size_t i = 0; i < lists; ++i) require(pointers.data()[i] <= pointers.data()[i + 1], what);
-}
-
-// Hands a vector to numpy without a copy.
-template <typename T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
-  auto* owned = new std::vector<T>(std::move(values));
-  nb::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
-  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
 }
 
 nb::tuple count_better_numpy(Operation operation, const Rows& queries, const Rows& table, std::optional<Floats> bias,

@@ -93,7 +93,3 @@ def _csv(columns) -> str:
 
 def _json(columns) -> str:
     return json.dumps([dict(zip(columns, row)) for row in zip(*columns.values())], indent=2)
-
-
-if __name__ == "__main__":
-    main()

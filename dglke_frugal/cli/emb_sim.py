@@ -90,7 +90,3 @@ def _search(options, own):
     if names is not None:
         lefts, rights = ([names[i] for i in ids] for ids in (lefts, rights))
     write_table(options.output, ("left", "right", "score"), (lefts, rights, scores))
-
-
-if __name__ == "__main__":
-    main()

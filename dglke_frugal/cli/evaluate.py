@@ -198,15 +198,10 @@ def _run(model, graph, own, given, warm):
     begin = time.perf_counter()
     known = KnownTriples(graph.splits.values())
     evaluation = evaluate(model, triples, known, protocol)
-    _report(
-        evaluation,
-        begin,
-        graph,
-        own,
-        {"rank_ties": protocol.ties, "known_triples": protocol.known,
-         "candidates": protocol.sampling.count if protocol.sampling else "all", "score_rule": model.score_rule,
-         "reciprocal": model.reciprocal},
-    )
+    _report(evaluation, begin, graph, own,
+            {"rank_ties": protocol.ties, "known_triples": protocol.known,
+             "candidates": protocol.sampling.count if protocol.sampling else "all", "score_rule": model.score_rule,
+             "reciprocal": model.reciprocal})
 
 
 def _report(evaluation, begin, graph, own, facts):
@@ -222,12 +217,6 @@ def _report(evaluation, begin, graph, own, facts):
     if rows:
         print(table_text(rows, graph.relation_names))
     if own.json:
-        write_json(
-            own.json,
-            {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
-             "by_relation": [row.as_dict() for row in rows]},
-        )
-
-
-if __name__ == "__main__":
-    main()
+        write_json(own.json,
+                   {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
+                    "by_relation": [row.as_dict() for row in rows]})

@@ -31,7 +31,3 @@ def main(argv):
     form = options.format or format_of(options.output) or "safetensors"
     export(Run.load(options.run, options.entity_mfile, options.rel_mfile), options.output, form)
     print(f"Saved {options.output}", file=sys.stderr if is_standard_output(options.output) else sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

@@ -42,7 +42,3 @@ def main(argv):
         raise InputError(f"there is no command '{argv[0]}'{or_nearest(argv[0], COMMANDS)}")
     module = importlib.import_module(f".{COMMANDS[argv[0]][0]}", __package__)
     module.main(argv[1:])
-
-
-if __name__ == "__main__":
-    main()

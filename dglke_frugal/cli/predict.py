@@ -96,7 +96,3 @@ def _score(model, name):
         return (np.minimum(scores, 0) - np.log1p(np.exp(-np.abs(scores)))).astype(np.float32)
 
     return log_sigmoid
-
-
-if __name__ == "__main__":
-    main()

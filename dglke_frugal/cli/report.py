@@ -40,7 +40,3 @@ def main(argv):
 
         for path in write_images(runs, options.png):
             print(f"Saved {path}")
-
-
-if __name__ == "__main__":
-    main()

@@ -166,7 +166,3 @@ def _arguments(given: Mapping[str, Any]) -> List[str]:
         value = list(value) if isinstance(value, tuple) else value
         found += config_file.arguments_of("the search", name, value, defaults[name])
     return found
-
-
-if __name__ == "__main__":
-    main()

@@ -218,7 +218,3 @@ def _overlap_lines(found: list, given_away: int, tested: int) -> list:
         lines.append(f"{given_away:,} of {tested:,} test triples stand in train under such a relation, so a model that "
                      "copies answers them; to test more than that, leave one relation of each pair out")
     return lines
-
-
-if __name__ == "__main__":
-    main()

@@ -203,7 +203,3 @@ def _vanilla(own, argv, score_rule):
     model_name = flags.dglke_flags().parse_known_args(argv)[0].model_name
     log_if_two_formulas(model_name, score_rule_of_run(model_name, score_rule, dglke_loop=True))
     vanilla.run("train", argv, seed=own.seed)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Which files of a folder are a data set's train, valid and test, so that nobody has to say so with flags."""
+"""Finds the train, valid and test file of a folder by their names, so that no flags need name them."""
 from __future__ import annotations
 
 import os

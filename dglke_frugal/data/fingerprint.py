@@ -1,4 +1,4 @@
-"""By what a data set is known again: a run keeps it, and refuses to go on, or to be ranked, with other data."""
+"""The fingerprint of a data set: a run keeps it, and refuses to go on, or to be ranked, with other data."""
 from __future__ import annotations
 
 import dataclasses
@@ -43,7 +43,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, splits: Iterable[str] = ()) -> "Fingerprint":
-        """That of a graph; reads its map files. splits: "valid" and "test", of which the triples count as well.
+        """That of a graph, whose map files are read. splits: "valid" and "test", whose triples count as well.
 
         Raises InputError if a map file cannot be read.
         """

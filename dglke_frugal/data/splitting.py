@@ -1,4 +1,5 @@
-"""Dividing triples into train, valid and test so that train has all that is asked for; what makes the test easy."""
+"""Dividing triples into train, valid and test, with every entity and relation in train; finding what makes a test
+easy."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ OVERLAP = 0.8  # of the pairs of both relations, from which on one gives the oth
 def distinct(triples: Triples) -> np.ndarray:
     """Where each triple stands for the first time: (m,) int64, ascending. Weights are not looked at."""
     order = np.lexsort((triples.tail, triples.relation, triples.head))
-    columns = [column[order] for column in triples]
-    new = np.ones(len(order), bool)
-    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    new = np.zeros(len(order), bool)
+    new[:1] = True
+    for column in triples:
+        ordered = column[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
     return np.sort(order[new])  # lexsort is stable, so the first of equals stands first
 
 
@@ -98,7 +101,7 @@ def _shared(relations, linked, asked, n_relations):
 def repeated(asked: Triples, train: Triples, n_entities: int, n_relations: int) -> int:
     """How many of the asked triples stand in train, the same triple asked twice counting twice."""
     keys, inverse = np.unique(_keys(*asked, n_entities, n_relations), return_inverse=True)
-    # Nearly all of train is none of them: a table of bits of their hashes says so without a search.
+    # Nearly all training triples are not asked for: a table of their hashes' bits excludes them without a search.
     bits = min(27, max(10, len(keys).bit_length() + 3))
     marked = np.zeros(1 << bits, bool)
     marked[_hashes(keys, bits)] = True

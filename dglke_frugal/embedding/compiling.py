@@ -1,4 +1,4 @@
-"""What torch.compile does not compile."""
+"""Functions that torch.compile calls without compiling them."""
 from __future__ import annotations
 
 import functools

@@ -11,14 +11,14 @@ from ..options import AUTO, CACHE_POLICIES, FLUSH_MODES
 class CacheConfig:
     """Where rows are kept and how they reach the host table; results do not depend on it, to the bit.
 
-    cache_ratio: share of the rows that the device keeps, 0 to 1. cache_policy: one of config.CACHE_POLICIES; static
+    cache_ratio: share of the rows that the device keeps, 0 to 1. cache_policy: one of options.CACHE_POLICIES; static
     keeps hot_ids, lfu needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
     most used first. lookahead: lookups that may be announced beyond the running one. flush: who stores updates into
-    host memory: "direct", the GPU itself, of several the one that owns the row; "p2f" or "sync", flush threads; "none":
-    on the CPU the table is updated in place, on a GPU all of it lies in the GPU's memory; "auto": direct on one GPU and
-    on several that reach each other, else p2f. flush_threads: that write
-    updates to the host table. max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if
-    not given, and a larger one makes a larger engine. ranks: processes of this machine that train the table together,
+    host memory: "direct", the GPU itself, of several GPUs the one that owns the row; "p2f" or "sync", flush threads;
+    "none": on the CPU the table is updated in place, on a GPU all of it lies in the GPU's memory; "auto": direct on one
+    GPU and on several that reach each other, else p2f. flush_threads: their number. max_rows: distinct rows of one
+    lookup at most; by default one and a half times the rows of the first lookup, and a larger lookup makes a larger
+    engine. ranks: processes of this machine that train the table together,
     on the CPU or with a GPU each; they need max_rows.
     """
 

@@ -1,4 +1,4 @@
-"""The dense part of a training step, which layers of some microseconds make a matter of how fast they are launched."""
+"""The dense part of a training step. Its operations take microseconds on a GPU, so the time to launch them counts."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -18,15 +18,16 @@ class _Captured(NamedTuple):
 
 
 class DenseStep:
-    """Forward, backward and the optimizer's step of what stands on looked up rows; on a GPU as one CUDA graph.
+    """Forward, backward and the optimizer's step of the layers behind looked up rows; on a GPU as one CUDA graph.
 
         step = DenseStep(lambda rows, x, y: loss_of(model(rows, x), y), torch.optim.SGD(model.parameters(), 0.1))
         rows = table(ids)
         table.learn(rows, step(rows, x, y))
 
     A graph is captured for each set of shapes, after EAGER_STEPS steps with them that are launched operation by
-    operation. What is captured must not depend on numbers of the batch or change from step to step (a schedule of the
-    learning rate, say), and the optimizer must allow it: of torch's, SGD does, and others made with capturable=True.
+    operation. The captured operations must not depend on numbers of the batch or change from step to step (a schedule
+    of the learning rate, say), and the optimizer must allow a capture: torch's SGD does, and optimizers made with
+    capturable=True.
     """
 
     EAGER_STEPS = 3  # while libraries allocate and tune
@@ -102,7 +103,7 @@ class DenseStep:
         return joined
 
     def _capture(self, given: List[torch.Tensor]) -> _Captured:
-        """Nothing is computed: that is the first replay's."""
+        """The capture computes nothing; the first replay does."""
         inputs = [torch.empty_like(each, device=given[0].device) for each in given]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(given[0].device), torch.cuda.graph(graph, capture_error_mode="thread_local"):

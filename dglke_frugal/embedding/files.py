@@ -18,15 +18,15 @@ NAMES = {kind: name for name, kind in KINDS.items()}
 MOST_HEADER_BYTES = 100 << 20  # as safetensors has it
 
 
-def save(path: Union[str, os.PathLike], table: _native.HostTable, beside: Dict[str, np.ndarray]) -> None:
-    """Write the table to `path`, and to .safetensors also its state and the arrays `beside`, by name.
+def save(path: Union[str, os.PathLike], table: _native.HostTable, others: Dict[str, np.ndarray]) -> None:
+    """Write the table to `path`, and to .safetensors also its state and further arrays, by name.
 
     The format is that of huggingface's safetensors: 8 bytes with the length of a JSON header, which says where each
     tensor lies, the header, the tensors. Raises InputError.
     """
     parts = {"weight": table.embeddings}
     if _suffix(path) == ".npy":
-        if "keys" in beside:
+        if "keys" in others:
             raise InputError(f"{path} cannot hold the keys of a table by key; save it as .safetensors")
         with replace_file(path) as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": table.embeddings.shape}
@@ -35,7 +35,7 @@ def save(path: Union[str, os.PathLike], table: _native.HostTable, beside: Dict[s
         return
     if table.state_floats:
         parts["optimizer_state"] = table.records[:, table.dim : table.record_floats]
-    parts.update(beside)
+    parts.update(others)
     described, end = {}, 0
     for name, array in parts.items():
         described[name] = {"dtype": NAMES[array.dtype], "shape": array.shape, "data_offsets": [end, end + array.nbytes]}
@@ -59,7 +59,8 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
     """
     suffix = _suffix(path)
     try:
-        parts = _read_npy(path) if suffix == ".npy" else _read_safetensors(path)
+        parts = ({"weight": np.lib.format.open_memmap(path, mode="r")} if suffix == ".npy"
+                 else _read_safetensors(path))
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give a file that an Embedding saved") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -88,10 +89,6 @@ def _suffix(path) -> str:
     if suffix not in (".npy", ".safetensors"):
         raise InputError(f"{path} has no known format; end its name in .safetensors or .npy")
     return suffix
-
-
-def _read_npy(path) -> Dict[str, np.ndarray]:
-    return {"weight": np.lib.format.open_memmap(path, mode="r")}
 
 
 def _read_safetensors(path) -> Dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""How lookups stand in torch's graph of gradients."""
+"""Lookups as nodes of torch's graph of gradients."""
 from __future__ import annotations
 
 from typing import List, Optional
@@ -13,7 +13,7 @@ NOTHING = torch.empty(0, device="cpu")  # each lookup saves it: torch refuses a 
 
 
 def of_type(rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The same float32 numbers as another type; `to` looks for long before it finds that nothing is to be done."""
+    """The same float32 numbers as another type; `to` takes long to find that there is nothing to do."""
     return rows if dtype == torch.float32 else rows.to(dtype)
 
 

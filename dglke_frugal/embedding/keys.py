@@ -3,8 +3,8 @@
 A key that is new takes a free row of its set, or that of the key with the lowest score there, or is refused if its own
 score is lower still (csrc/cache/cache_index.h); no key of a lookup makes way for another one of it. Its
 row begins with the key's start values and state 0.
-What happens depends on the order of lookups alone, not on how far they were prefetched: lookups to come are resolved
-in an index of their own, ahead of the one that says where rows are now.
+Results depend on the order of lookups alone, not on how far they were prefetched: prefetched lookups are resolved in an
+index of their own, ahead of the index that says where rows are.
 """
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class KeyTable:
         self.clear()
 
     def __getstate__(self) -> Dict:
-        """For a copy, which knows nothing of the lookups to come."""
+        """For a copy, which has no prefetched lookups."""
         return {**self.__dict__, "_index": self.saved(), "_ahead": None, "_time": self._index.time}
 
     def __setstate__(self, state: Dict) -> None:
@@ -124,7 +124,7 @@ class KeyTable:
             self._ahead = None
 
     def forget_ahead(self) -> None:
-        """The lookups to come will not be."""
+        """Drop the prefetched lookups: they will not take place."""
         self._ahead, self._time = None, self._index.time
 
     def begin_rows(self, request: KeyRequest, executor: Executor) -> None:
@@ -206,7 +206,7 @@ class KeyTable:
         self._births += 1
 
     def clear(self) -> None:
-        """No key has a row any more."""
+        """Take all rows from their keys."""
         self._index = _native.CacheIndex(self._capacity, self.policy)
         self._ahead: Optional[_native.CacheIndex] = None  # after the lookups to come, while there are some
         self._time = 0  # lookups resolved so far

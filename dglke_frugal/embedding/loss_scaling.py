@@ -29,7 +29,7 @@ _running: Dict[int, _Running] = {}  # by torch's number of the backward
 
 
 class _End:
-    """Of a backward: torch keeps it, to call it, until the backward has ended or failed."""
+    """A callback of a backward, which torch drops when the backward has ended or failed."""
 
     def __init__(self, backward: int):
         self._backward = backward
@@ -51,7 +51,7 @@ def scaler_of_backward() -> Optional[GradScaler]:
 
 
 def _around(thread: int) -> Optional[_Running]:
-    """What a backward without a scaler of its own runs within, as where a part of a model is computed again."""
+    """The backward around one without a scaler of its own, as where a part of a model is computed again."""
     return next((noted for _, noted in sorted(_running.items(), reverse=True) if noted.thread == thread), None)
 
 

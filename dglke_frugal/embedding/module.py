@@ -33,7 +33,7 @@ Method = TypeVar("Method", bound=Callable)
 
 
 def one_thread_at_a_time(method: Method) -> Method:
-    """Of those of a module that are decorated so, one runs at a time."""
+    """Wrap a method of a module: of all wrapped methods of one module, one runs at a time."""
     @functools.wraps(method)
     def alone(self, *args, **settings):
         with self._table.alone:
@@ -239,8 +239,8 @@ class Embedding(nn.Module):
     def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.
 
-        A cache and the way of its rows are planned while earlier steps compute. Lookups ahead beyond the lookahead of
-        `cache` wait in a list. An id outside the table raises IndexError when it is looked up. The ids are copied; a
+        The cache plans the transfer of their rows while earlier steps compute. Lookups beyond the lookahead of `cache`
+        wait in a list. An id outside the table raises IndexError when it is looked up. The ids are copied; a
         lookup of the same tensor is known by that, unless torch has changed it in between.
         """
         if self._keys is None:
@@ -248,7 +248,7 @@ class Embedding(nn.Module):
         elif self._will_train:
             request = self._keys.resolve(self._flat(ids), self._scores(ids, scores), ahead=True)
         else:
-            return  # what only reads brings no key in
+            return  # a lookup that only reads brings no key in
         request.remember(ids)
         self._table.prefetch(request)
 
@@ -372,7 +372,7 @@ class Embedding(nn.Module):
         return Request(copied, self.num_embeddings, self._table.owners)
 
     def _flat(self, ids: torch.Tensor) -> np.ndarray:
-        """(n,) int64 on the CPU, the caller's memory no longer."""
+        """(n,) int64 on the CPU, in memory of its own."""
         return np.array(self._numbers(ids))
 
     def _numbers(self, ids: torch.Tensor) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One table and the order of its lookups: which are to come, which one is under way, which gradients came late."""
+"""One table and the order of its lookups: the prefetched ones, the running one, and gradients that come late."""
 from __future__ import annotations
 
 import atexit
@@ -252,7 +252,7 @@ class Table:
 
     @property
     def next(self) -> Optional[Request]:
-        """The first of them."""
+        """The first prefetched lookup; None if there is none."""
         return self._pending[0] if self._pending else None
 
     @property
@@ -399,7 +399,7 @@ class Table:
         return request is self._pending[0] or np.array_equal(request.ids, self._pending[0].ids)
 
     def _announce_ahead(self) -> None:
-        """Announce what is sorted out and within the window."""
+        """Announce the prefetched lookups that are sorted and within the window."""
         while self._announced < len(self._pending):
             request = self._pending[self._announced]
             if not request.is_ready or self._executor is None:
@@ -498,7 +498,7 @@ class Table:
             flush_threads=config.flush_threads, slots=slots, policy=config.policy, staging_bytes=staging)
 
     def _hot_rows(self):
-        """Of each rank."""
+        """The hot rows of each rank, which are the same for all."""
         hot = self._config.hot_ids
         return () if hot is None else [np.asarray(hot, np.int64)] * self._config.ranks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Tuple
+from typing import Callable, Iterable, Tuple
 
 import numpy as np
 
@@ -40,6 +40,20 @@ class Found:
         """Some of the results, by an index or a mask."""
         return Found(self.query[results], self.row[results], self.score[results])
 
+    @classmethod
+    def joined(cls, parts: Iterable["Found"]) -> "Found":
+        """The results of parts, one part after the other; at least one part."""
+        return cls(*(np.concatenate(column) for column in zip(*((each.query, each.row, each.score) for each in parts))))
+
+
+def best_of_all(parts: Iterable[Found], k: int) -> Found:
+    """The k best results of all queries and parts together; no more than one part and k results are held."""
+    best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    for part in parts:
+        both = Found.joined([best, part])
+        best = both.best(k, np.zeros(len(both.row), np.int64))
+    return best
+
 
 def best_rows(operation: Operation, vectors: np.ndarray, table: CandidateTable, k: int,
               scores: Callable[[np.ndarray], np.ndarray]) -> Found:
@@ -69,11 +83,7 @@ def best_rows(operation: Operation, vectors: np.ndarray, table: CandidateTable, 
         part, _ = _scored(operation, vectors[queries], table, *pairs, scores)
         best = part.best(k, part.query)
         parts.append(Found(queries[best.query], best.row, best.score))
-    return parts[0] if len(parts) == 1 else Found(*(np.concatenate(column) for column in zip(*map(_columns, parts))))
-
-
-def _columns(found: Found):
-    return found.query, found.row, found.score
+    return parts[0] if len(parts) == 1 else Found.joined(parts)
 
 
 def _scored(operation, vectors, table, query, row, scores) -> Tuple[Found, np.ndarray]:

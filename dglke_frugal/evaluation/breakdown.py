@@ -29,15 +29,18 @@ class BreakdownRow:
 
 def by_relation(evaluation: Evaluation) -> List[BreakdownRow]:
     """Both directions over all relations, then each relation that occurs, most frequent first, in each direction."""
-    relations = evaluation.triples[1]
     ranks = {side: evaluation.ranks(side) for side in SIDES}
     rows = [BreakdownRow(None, side, Metrics.of([ranks[side]])) for side in SIDES]
-    present, counts = np.unique(relations, return_counts=True)
-    order = np.argsort(relations, kind="stable")
-    members = dict(zip(present.tolist(), np.split(order, np.cumsum(counts)[:-1])))
-    for relation in present[np.argsort(-counts, kind="stable")].tolist():
-        rows += [BreakdownRow(relation, side, Metrics.of([ranks[side][members[relation]]])) for side in SIDES]
+    for relation, members in _members(evaluation.triples[1]).items():
+        rows += [BreakdownRow(relation, side, Metrics.of([ranks[side][members]])) for side in SIDES]
     return rows
+
+
+def _members(relations: np.ndarray) -> Dict[Any, Any]:
+    """By relation, most frequent first, the numbers of its triples; relations: of each triple."""
+    present, counts = np.unique(relations, return_counts=True)
+    members = np.split(np.argsort(relations, kind="stable"), np.cumsum(counts)[:-1])
+    return {int(present[i]): members[i] for i in np.argsort(-counts, kind="stable")}
 
 
 def columns_by_relation(evaluation: Evaluation, ks: Sequence[int]) -> Dict[str, List[Any]]:
@@ -45,14 +48,9 @@ def columns_by_relation(evaluation: Evaluation, ks: Sequence[int]) -> Dict[str, 
     MRR, MR, AMRI and HITS@k for each k: a row for all triples, then for each relation that occurs, most frequent
     first, in each direction and both."""
     ranks = np.stack([evaluation.ranks(side) for side in SIDES])
-    candidates = evaluation.candidate_counts()
-    relations, names = evaluation.triples[1], evaluation.relation_names
-    present, counts = np.unique(relations, return_counts=True)
-    order = np.argsort(relations, kind="stable")
-    members: Dict[Any, Any] = dict(zip(present.tolist(), np.split(order, np.cumsum(counts)[:-1])))
+    candidates, names = evaluation.candidate_counts(), evaluation.relation_names
     columns: Dict[str, List[Any]] = {}
-    for relation in ["all", *present[np.argsort(-counts, kind="stable")].tolist()]:
-        of_relation = slice(None) if relation == "all" else members[relation]
+    for relation, of_relation in {"all": slice(None), **_members(evaluation.triples[1])}.items():
         for side, rows in (("both", slice(None)), *((side, slice(i, i + 1)) for i, side in enumerate(SIDES))):
             here = ranks[rows][:, of_relation]
             row = {"relation": relation if names is None or relation == "all" else names[relation], "side": side,

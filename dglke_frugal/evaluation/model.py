@@ -218,3 +218,14 @@ def take_rows(table, ids) -> np.ndarray:
     import torch
 
     return table.detach()[torch.tensor(np.asarray(ids), device=table.device)].float().cpu().numpy()
+
+
+def rows_of(table, ids: np.ndarray):
+    """Rows `ids` of a numpy or torch table, where it lies; the table itself if they are all of its rows in order."""
+    if np.array_equal(ids, np.arange(len(table))):
+        return table
+    if not is_tensor(table):
+        return table[ids]
+    import torch
+
+    return table.detach()[torch.as_tensor(ids, device=table.device)]

@@ -181,10 +181,8 @@ def _compared(queries, rows, candidates, group) -> np.ndarray:
     """Per query, how many candidates are not excluded."""
     if candidates is None:
         return rows - np.diff(queries.excluded.pointers)
-    return np.array(
-        [(~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
-         for query in range(len(queries.vectors))]
-    )
+    return np.array([(~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
+                     for query in range(len(queries.vectors))])
 
 
 def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from .. import _native
 from ..errors import InputError, shown
 from ..evaluation import KnownTriples
-from ..evaluation.best_rows import Found, best_rows
+from ..evaluation.best_rows import Found, best_of_all, best_rows
 from ..evaluation.known_triples import KnownAnswers, Lists
-from ..evaluation.model import HEAD, TAIL, EmbeddingModel, take_rows
+from ..evaluation.model import HEAD, TAIL, EmbeddingModel, rows_of, take_rows
 from ..evaluation.ranking import CandidateTable
 from .index import make_table, refuse_faiss
 from .known import KnownOfPairs, are_known, best_unknown
@@ -164,17 +164,14 @@ def _best_of_list(model, heads, relations, tails, k, score, known):
 def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, search, answers) -> ScoredTriples:
     """`pairs` number the combinations of `stays` and `relations`; each is scored with all of `moves`."""
     pair_relations = relations[pairs % len(relations)]
-    found = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     order = np.argsort(pair_relations, kind="stable") if model.projects else np.arange(len(pairs))
-    for members in _parts(order, pair_relations, model.projects):
-        fixed, known_here = stays[pairs[members] // len(relations)], None
-        if answers is not None:
-            known_here = answers.of(pairs[members])
+
+    def best(members: np.ndarray) -> Found:
+        fixed, known_here = stays[pairs[members] // len(relations)], answers and answers.of(pairs[members])
         part = _best(model, search, side, fixed, pair_relations[members], moves, k, score, known_here)
-        merged = Found(np.concatenate([found.query, members[part.query]]),
-                       np.concatenate([found.row, part.row]),
-                       np.concatenate([found.score, part.score]))
-        found = merged.best(k, np.zeros(len(merged.row), np.int64))
+        return replace(part, query=members[part.query])
+
+    found = best_of_all(map(best, _parts(order, pair_relations, model.projects)), k)
     stayed, moved = stays[pairs[found.query] // len(relations)], moves[found.row]
     heads, tails = (moved, stayed) if side == HEAD else (stayed, moved)
     return ScoredTriples(heads, pair_relations[found.query], tails, found.score)
@@ -207,15 +204,7 @@ class _Tables:
 
     def __init__(self, model: EmbeddingModel, moves: np.ndarray, index: str):
         self._model, self._index = model, index
-        self._relation, self._table = None, None
-        if np.array_equal(moves, np.arange(len(model.entity))):
-            self._rows = model.entity
-        elif isinstance(model.entity, np.ndarray):
-            self._rows = model.entity[moves]
-        else:
-            import torch
-
-            self._rows = model.entity[torch.as_tensor(moves, device=model.device)]
+        self._relation, self._table, self._rows = None, None, rows_of(model.entity, moves)
 
     def best(self, side, stays, relations, k, score) -> Found:
         """The k best rows for each query, and perhaps a few more; all are of one relation for TransR."""

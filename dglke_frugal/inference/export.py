@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import struct
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -85,23 +86,11 @@ def export_tsv(run: Run, folder: PathLike) -> None:
     Inverse relations are named "NAME (inverse)". Numbers have nine significant digits, which give back the same
     float32. Raises InputError if files of these names hold something else, such as name maps, or a name has a tab.
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {"entity": "entities.tsv", "relation": "relations.tsv", "projection": "projections.tsv"}
-    tables = _tables(run)
-    for name, table in tables.items():
-        check_output(folder / files[name], _row_pattern(table.shape[1]))
-    for name, table in tables.items():
+    def fields(name: str, rows: int) -> Iterable[str]:
         labels = _labels(run, name)
-        with (replace_file(folder / files[name], "w") as file,
-              progress(len(table), f"exporting {files[name]}", "rows") as bar):
-            row = 0
-            for block in _blocks(table):
-                for numbers in block.tolist():
-                    label = as_field(labels[row]) if labels is not None else str(row)
-                    file.write(label + "\t" + "\t".join(f"{number:.9g}" for number in numbers) + "\n")
-                    row += 1
-                bar.update(len(block))
+        return map(str, range(rows)) if labels is None else map(as_field, labels)
+
+    _write_texts(run, Path(folder), ".tsv", "\t", fields, _row_pattern)
 
 
 def export_npz(run: Run, path: PathLike) -> None:
@@ -122,22 +111,32 @@ def export_word2vec(run: Run, folder: PathLike) -> None:
 
     White space in names becomes "_". Raises InputError if that gives two of them one name.
     """
-    folder = Path(folder)
+    _write_texts(run, Path(folder), ".txt", " ", partial(_words, run), lambda _: rb"[0-9]+ [0-9]+\n\S+ -?[0-9]",
+                 "{} {}\n")
+
+
+def _write_texts(run: Run, folder: Path, ending: str, separator: str, labels_of: Callable[[str, int], Iterable[str]],
+                 pattern: Callable[[int], bytes], heading: str = "") -> None:
+    """Write a file for each table: a line for each row, its label and its numbers.
+
+    labels_of(table, rows): the rows' labels. pattern(numbers): of the beginning of such a file whose rows have so many
+    numbers. heading: the text before the rows; {} are how many there are, and how many numbers each has.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tables = _tables(run)
-    words = {name: _words(run, name, len(table)) for name, table in tables.items()}
-    for name in tables:
-        check_output(folder / _word2vec_file(name), rb"[0-9]+ [0-9]+\n\S+ -?[0-9]")
+    files = {name: folder / (("entities" if name == "entity" else f"{name}s") + ending) for name in tables}
+    labels = {name: labels_of(name, len(table)) for name, table in tables.items()}
     for name, table in tables.items():
-        with replace_file(folder / _word2vec_file(name), "w") as file:
-            file.write(f"{len(table)} {table.shape[1]}\n")
-            rows = (numbers for block in _blocks(table) for numbers in block.tolist())
-            for word, numbers in zip(words[name], rows):
-                file.write(word + " " + " ".join(f"{number:.9g}" for number in numbers) + "\n")
-
-
-def _word2vec_file(table: str) -> str:
-    return {"entity": "entities.txt", "relation": "relations.txt", "projection": "projections.txt"}[table]
+        check_output(files[name], pattern(table.shape[1]))
+    for name, table in tables.items():
+        with (replace_file(files[name], "w") as file,
+              progress(len(table), f"exporting {files[name].name}", "rows") as bar):
+            file.write(heading.format(*table.shape))
+            own = iter(labels[name])
+            for block in _blocks(table):
+                for numbers in block.tolist():
+                    file.write(separator.join([next(own), *(f"{number:.9g}" for number in numbers)]) + "\n")
+                bar.update(len(block))
 
 
 def _words(run: Run, table: str, rows: int) -> List[str]:

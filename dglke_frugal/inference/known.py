@@ -100,7 +100,7 @@ def best_unknown(answers: Lists, moves: np.ndarray, entities: int, k: int,
         query = queries[found.query]
         new = _is_missing(query * entities + moves[found.row], known_keys)
         parts.append(Found(query[new], found.row[new], found.score[new]))
-    return Found(*(np.concatenate(column) for column in zip(*((p.query, p.row, p.score) for p in parts))))
+    return Found.joined(parts)
 
 
 def _is_missing(keys: np.ndarray, ascending: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from .. import _native
 from .._native import Operation
 from ..divergence import check_rows, check_scores
 from ..errors import InputError
-from ..evaluation.best_rows import Found, best_rows
-from ..evaluation.model import take_rows
+from ..evaluation.best_rows import Found, best_of_all, best_rows
+from ..evaluation.model import rows_of, take_rows
 from .completion import check_count, check_range
 from .index import make_table, refuse_faiss
 
@@ -104,7 +104,7 @@ class SimilaritySearch:
         if measure not in MEASURES:
             raise InputError(f"unknown sim_func {measure}; choose one of {', '.join(MEASURES)}")
         self._table, self._right, self._measure, self._device = table, right, measure, device
-        rows = table if np.array_equal(right, np.arange(len(table))) else _rows(table, right)
+        rows = rows_of(table, right)
         if measure == "cosine":
             rows = _unit_rows(rows)
         if measure == "ext_jaccard":
@@ -127,11 +127,7 @@ class SimilaritySearch:
 
     def best_of_all(self, left: np.ndarray, k: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The k most similar of all pairs."""
-        best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
-        for _, _, found in self._found(left, k):
-            pairs = ((best.query, found.query), (best.row, found.row), (best.score, found.score))
-            merged = Found(*(np.concatenate(pair) for pair in pairs))
-            best = merged.best(k, np.zeros(len(merged.row), np.int64))
+        best = best_of_all((found for _, _, found in self._found(left, k)), k)
         return left[best.query], self._right[best.row], best.score
 
     def _found(self, left, k) -> Iterator[Tuple[int, int, Found]]:
@@ -153,15 +149,6 @@ class SimilaritySearch:
 
         check_rows(vectors, "the left embeddings")
         return most_overlapping(vectors, self._rows, k, self._device or torch.device("cpu"))
-
-
-def _rows(table, ids):
-    """Rows of a table where it lies."""
-    if isinstance(table, np.ndarray):
-        return table[ids]
-    import torch
-
-    return table.detach()[torch.as_tensor(ids, device=table.device)]
 
 
 def _unit_rows(rows):

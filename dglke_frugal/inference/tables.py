@@ -27,7 +27,7 @@ PathLike = Union[str, os.PathLike]
 def read_config(folder: PathLike) -> Dict[str, Any]:
     """config.json of a run, under DGL-KE's flag names (model_name, hidden_dim, gamma, ...) whichever version wrote it.
 
-    score_rule is always there: a run that does not name its own is DGL-KE's, or ours from before there was a choice.
+    score_rule is always there: a run that does not name its own has that of DGL-KE.
     data_path is where the data set is found today, an absolute path.
 
     Raises InputError: no such folder or file, no JSON object in it, or values of a wrong kind.
@@ -78,10 +78,11 @@ def _data_path(folder: Path, config: Mapping[str, Any]) -> Path:
         saved /= "run"
     relocated = Path(os.path.normpath(folder.absolute() / os.path.relpath(recorded.absolute(), saved)))
     places = [recorded, relocated] if recorded.is_absolute() else [relocated, recorded]
-    return next((place for place in places if _has_data(place, config)), recorded).absolute()
+    return next((place for place in places if has_data(place, config)), recorded).absolute()
 
 
-def _has_data(place: Path, config: Mapping[str, Any]) -> bool:
+def has_data(place: Path, config: Mapping[str, Any]) -> bool:
+    """Whether the data set that a run's config.json names is in the folder `place`."""
     if str(config.get("format") or "built_in") != "built_in":
         files = config.get("data_files")
         return bool(files) and isinstance(files, list) and (place / str(files[-1])).exists()
@@ -158,9 +159,8 @@ def read_model(folder: PathLike, dataset: str, model_name: str, hidden_dim: int,
                score_rule: Optional[str] = None) -> EmbeddingModel:
     """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
 
-    config: what double_ent and double_rel the tables should fit, if known, and whether relations are reciprocal.
-    score_rule: that of `config`, or else the
-    textbook's.
+    config: the run's double_ent and double_rel, if known, and whether relations are reciprocal. score_rule: by default
+    that of `config`, or else the textbook's.
 
     Raises InputError: see read_table; also for shapes that do not fit the model.
     """

@@ -6,8 +6,7 @@ from typing import List, Set
 
 import numpy as np
 
-from ..data import KnowledgeGraph
-from ..evaluation import EmbeddingModel
+from ..evaluation import EmbeddingModel, KnownTriples
 from ..inference.completion import best_triples
 from .charts import short_label
 from .html import section, table
@@ -26,11 +25,10 @@ def predictions_section(trained: Trained, name: str) -> str:
     if run is None or graph is None or graph.test is None or not len(graph.test) or graph.n_entities > MOST_ENTITIES:
         return ""
     drawn = np.random.default_rng(0).choice(len(graph.test), min(len(graph.test), EXAMPLES), replace=False)
-    lines = []
-    for place in np.sort(drawn).tolist():
-        columns = (graph.test.head, graph.test.relation, graph.test.tail)
-        head, relation, tail = (int(column[place]) for column in columns)
-        others = _tails(graph, head, relation) - {tail}
+    heads, relations, tails = (column[np.sort(drawn)] for column in graph.test)
+    known, lines = KnownTriples(graph.splits.values()).tails(heads, relations), []
+    for number, (head, relation, tail) in enumerate(zip(heads.tolist(), relations.tolist(), tails.tolist())):
+        others = {*known.of(number).tolist()} - {tail}
         answers = []
         for answer in _best(run.model, head, relation, others, graph.n_entities):
             kind, message = ("held", "the right answer") if answer == tail else ("", "not in the graph")
@@ -49,12 +47,3 @@ def _best(model: EmbeddingModel, head: int, relation: int, left_out: Set[int], e
     asked = min(entities, ANSWERS + len(left_out))
     best = best_triples(model, np.array([head]), np.array([relation]), np.arange(entities), "batch_head", asked)
     return [answer for answer in best[0].tails.tolist() if answer not in left_out][:ANSWERS]
-
-
-def _tails(graph: KnowledgeGraph, head: int, relation: int) -> Set[int]:
-    """The tails that the graph knows of a head and a relation."""
-    found: Set[int] = set()
-    for triples in graph.splits.values():
-        if triples is not None:
-            found.update(triples.tail[(triples.head == head) & (triples.relation == relation)].tolist())
-    return found

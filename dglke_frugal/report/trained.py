@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
-from ..data import KnowledgeGraph, load_graph, ogb
-from ..data.fingerprint import Fingerprint
+from ..data import KnowledgeGraph
 from ..errors import InputError
 from ..inference.run import Run
+from ..inference.tables import has_data
 from .run_log import RunLog
 
 Namer = Callable[[int], str]
@@ -33,7 +33,7 @@ def find_trained(log: RunLog) -> Trained:
         run = Run.load(log.folder, check_values=False)
     except InputError:
         return Trained(None, None, _namer("entity", lambda: None), _namer("relation", lambda: None))
-    graph = _find_graph(log.flags, run)
+    graph = _find_graph(run)
     return Trained(run, graph, _namer("entity", lambda: run.entity_names),
                    _namer("relation", lambda: run.relation_names))
 
@@ -49,17 +49,11 @@ def _namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Namer:
     return lambda number: found[number] if number < known else f"{what} {number}"
 
 
-def _find_graph(flags: Dict[str, Any], run: Run) -> Optional[KnowledgeGraph]:
+def _find_graph(run: Run) -> Optional[KnowledgeGraph]:
     """The graph that the run was trained on, if it is still what and where it was."""
-    dataset, path = str(flags.get("dataset")), Path(run.config["data_path"])
-    layout = flags.get("format", "built_in")
-    is_there = (path / dataset).exists() or dataset in ogb.NAMES and ogb.find(dataset, path)
-    if layout == "built_in" and not is_there:
+    if not has_data(Path(run.config["data_path"]), run.config):
         return None
     try:
-        graph = load_graph(dataset, path, layout, flags.get("data_files"), flags.get("delimiter", "\t"),
-                           bool(flags.get("has_edge_importance")))
+        return run.graph
     except InputError:
         return None
-    changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(run.config.get("data")))
-    return None if changed or graph.n_entities != len(run.model.entity) else graph

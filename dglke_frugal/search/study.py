@@ -58,9 +58,7 @@ def import_optuna():
     try:
         import optuna
     except ImportError as error:
-        raise InputError(
-            f"a search needs Optuna, which is not installed: {install_command('search')}"
-        ) from error
+        raise InputError(f"a search needs Optuna, which is not installed: {install_command('search')}") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

@@ -181,8 +181,8 @@ class EmbeddingStore:
         Writes into `out` (array or tensor) if given. Outside a step, reads the drained table. Raises IndexError for an
         id outside the table, or one that was not announced for the step.
         """
-        if self._rows is self._table and self._is_behind():
-            self.drain()
+        if self._rows is self._table and self._ranked.steps_run != self._drained_after:
+            self.drain()  # steps have ended, whoever began them, whose updates may not be in the host table yet
         if out is None:
             out = np.empty((len(ids), self.dim), np.float32)
         self._rows.gather(ids, out)
@@ -217,10 +217,6 @@ class EmbeddingStore:
         """Between two steps: wait until every update has reached the host table."""
         self.steps.drain()
         self._drained_after = self._ranked.steps_run
-
-    def _is_behind(self) -> bool:
-        """Whether steps have ended whose updates may not be in the host table yet, whoever began them."""
-        return self._ranked.steps_run != self._drained_after
 
     def statistics(self) -> Optional[dict]:
         """Counters of cache and engine, or None for rows that are updated in the table in place."""

@@ -1,4 +1,4 @@
-"""Stand-ins for modules that dgl and dglke import and that a current Python, setuptools or dgl no longer offers.
+"""Stand-ins for modules that dgl and dglke import and that a current Python, setuptools or dgl lacks.
 
 Each has exactly what dglke 0.1.2 uses of it.
 """

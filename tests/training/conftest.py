@@ -5,35 +5,16 @@ import subprocess
 import sys
 
 import pytest
+from devices import make_device
 
+from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.cli.train import main
+from dglke_frugal.options import TrainConfig
+from dglke_frugal.training.train import train
 
-FLAGS = [
-    "--dataset",
-    "small",
-    "--format",
-    "raw_udd_hrt",
-    "--data_files",
-    "train.txt",
-    "valid.txt",
-    "test.txt",
-    "--model_name",
-    "TransE_l2",
-    "--hidden_dim",
-    "20",
-    "--batch_size",
-    "256",
-    "--neg_sample_size",
-    "64",
-    "--gamma",
-    "12",
-    "--lr",
-    "0.1",
-    "--seed",
-    "3",
-    "--matmul",
-    "fp32",  # for a GPU, whose tables are then the CPU's
-]
+FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
+         "--model_name", "TransE_l2", "--hidden_dim", "20", "--batch_size", "256", "--neg_sample_size", "64", "--gamma",
+         "12", "--lr", "0.1", "--seed", "3", "--matmul", "fp32"]  # for a GPU, whose tables are then the CPU's
 
 
 class Runs:
@@ -57,6 +38,11 @@ class Runs:
         arguments, folder = self.arguments(*flags)
         main(arguments)
         return folder
+
+    def on_device(self, device, *flags, resume=None):
+        """The same on a device, or on one of tests/devices.py by its name."""
+        config = TrainConfig.from_flags(cli_flags.given(self.arguments(*flags)[0]))
+        return train(config, resume, device=make_device(device) if isinstance(device, str) else device)
 
     @staticmethod
     def resume(folder, *flags):

@@ -82,8 +82,7 @@ def record(arguments, monkeypatch):
 
 def replay(recording, arguments, device):
     """The losses of our own step."""
-    own, rest = cli_flags.split(arguments)
-    config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
+    config = TrainConfig.from_flags(cli_flags.given(arguments))
     tables = Tables.create(config, len(recording.entities), len(recording.relations), 0, np.arange(1000), device)
     tables.entity.embeddings[:], tables.relation.embeddings[:] = recording.entities, recording.relations
     step = make_step(step_config(config), device=device, matmul="fp32")

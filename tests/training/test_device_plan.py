@@ -36,8 +36,7 @@ class CountingDevice(QueuedDevice):
 def configured(runs, *flags):
     arguments, _ = runs.arguments("--max_step", 8, "--hidden_dim", 64, "--batch_size", 64, "--neg_sample_size", 32,
                                   "--gpu", 0, *flags)
-    own, rest = cli_flags.split(arguments)
-    return TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
+    return TrainConfig.from_flags(cli_flags.given(arguments))
 
 
 def planned(config):

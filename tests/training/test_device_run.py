@@ -8,16 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from devices import CUDA, STREAMS, FailingDevice, PlainDevice, make_device
+from devices import CUDA, STREAMS, FailingDevice, PlainDevice
 from training.conftest import logged, tables
 
-from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.options import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.store.device.device import no_op
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 from dglke_frugal.training.tables.tables import entity_flushing
-from dglke_frugal.training.train import train
 
 STEPS = ["--max_step", 48, "--log_interval", 20]
 
@@ -29,13 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 def on_device(runs):
     """Trains on a device with the given flags; returns the run's folder."""
 
-    def run(device, *flags, resume=None):
-        arguments, folder = runs.arguments(*STEPS, *flags)
-        own, rest = cli_flags.split(arguments)
-        config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
-        return train(config, resume, device=make_device(device) if isinstance(device, str) else device)
-
-    return run
+    return lambda device, *flags, resume=None: runs.on_device(device, *STEPS, *flags, resume=resume)
 
 
 def assert_same(folder, expected):

@@ -122,7 +122,7 @@ STOPS = ["--valid", "--eval_interval", 2, "--early_stop_patience", 9]
     (["--valid", "--eval_interval", 2], "valid.txt", None),
     ([], "test.txt", None),
 ])
-def test_data_that_change_numbers_are_refused(runs, data, capsys, flags, file, says):
+def test_data_that_change_numbers_are_refused(runs, data, refused, flags, file, says):
     """In each file something changes that leaves the ids of the training triples as they are."""
     graph = ["--dataset", "mine", "--format", "udd_hrt", "--data_path", data, "--data_files", "entities.tsv",
              "relations.tsv", "train.txt", "valid.txt", "test.txt", "--has_edge_importance", "--model_name", "DistMult"]
@@ -141,10 +141,8 @@ def test_data_that_change_numbers_are_refused(runs, data, capsys, flags, file, s
     if says is None:
         assert tables(runs.resume(folder, "--max_step", 8)) == expected
         return
-    with pytest.raises(SystemExit) as stopped:
+    with refused(f"{says}.*--data_files"):
         runs.resume(folder, "--max_step", 8)
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1 and says in error and "--data_files" in error
 
 
 def test_weights_are_known_by_their_content_and_only_where_they_are(data):
@@ -218,7 +216,7 @@ class Derived(Scaled):
 '''
 
 
-def test_a_changed_model_is_refused(runs, tmp_path, monkeypatch, capsys):
+def test_a_changed_model_is_refused(runs, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     module, name = tmp_path / "scaled_model.py", "scaled_model:Derived"
 
@@ -239,8 +237,6 @@ def test_a_changed_model_is_refused(runs, tmp_path, monkeypatch, capsys):
     write(factor=0.5, comment="another comment")
     assert tables(runs.resume(folder, "--max_step", 8)) == expected
     write(factor=0.7, comment="one")
-    with pytest.raises(SystemExit) as stopped:
+    with refused("--model_name was"):
         runs.resume(folder, "--max_step", 12)
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2 and "--model_name was" in error and error.count("\n") == 1
     assert code_checksum("TransE") is None

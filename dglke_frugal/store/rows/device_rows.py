@@ -259,7 +259,8 @@ class DeviceRows:
 
     def announce_entities(self, batch) -> None:
         """Announce the entity rows of a batch to come."""
-        self._announce(batch, "entities", _entity_gradients)
+        self._announce(batch, "entities",
+                       lambda batch: [np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)])
 
     def announce_relations(self, batch) -> None:
         """Announce its relation rows."""
@@ -284,7 +285,3 @@ class DeviceRows:
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
             floats = self.table.record_floats
             records[rows[part], :floats] = self.cache[index, :floats].cpu().numpy()
-
-
-def _entity_gradients(batch) -> Sequence[np.ndarray]:
-    return [np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)]

@@ -13,6 +13,7 @@ from ...data import KnowledgeGraph
 from ...errors import InputError
 from ...options import OWNED_PARTITIONS, DeviceConfig
 from ...store.device.shared_segment import SharedSegment
+from ..tables.tables import hot_entities
 from . import metis_owners
 from .relation_partition import edges_of_rank, partition_by_relation
 
@@ -36,12 +37,12 @@ class EdgePartition:
         """Of each rank, entity ids by degree in its part, highest first. Random parts have the degrees of the whole
         graph."""
         if self.parts is None:
-            return [_by_degree(graph.train.head, graph.train.tail, graph.n_entities)] * self.ranks
-        return [_by_degree(graph.train.head[part], graph.train.tail[part], graph.n_entities) for part in self.parts]
+            return [hot_entities(graph)] * self.ranks
+        return [hot_entities(graph, part) for part in self.parts]
 
 
 def row_owners(how: str, entities: int, ranks: int, folder: Optional[Path] = None) -> _native.RowOwners:
-    """Which rank owns which entity. how: one of config.OWNED_PARTITIONS. folder: of the run, where METIS's are kept.
+    """Which rank owns which entity. how: one of options.OWNED_PARTITIONS. folder: of the run, where METIS's are kept.
     InputError if a rank would own none."""
     if how == "metis":
         return metis_owners.read_owners(folder, entities, ranks)
@@ -55,11 +56,6 @@ def negative_owners(device: DeviceConfig, entities: int, folder: Path) -> Option
     """Who owns the entities from which each rank draws its negatives; None: all draw from all."""
     local = device.ranks > 1 and device.negatives == "local"
     return row_owners(device.edge_partition, entities, device.ranks, folder) if local else None
-
-
-def _by_degree(head: np.ndarray, tail: np.ndarray, n_entities: int) -> np.ndarray:
-    degree = np.bincount(head, minlength=n_entities) + np.bincount(tail, minlength=n_entities)
-    return np.argsort(-degree, kind="stable")
 
 
 def partition_edges(how: str, graph: KnowledgeGraph, ranks: int, folder: Optional[Path] = None) -> EdgePartition:
@@ -78,8 +74,8 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int, folder: Optiona
             )
         return EdgePartition(ranks, None)
     if how == "relation":
-        partition = partition_by_relation(train.relation, graph.n_relations, ranks)
-        return EdgePartition(ranks, [partition.part(rank) for rank in range(ranks)])
+        rank_of_edge = partition_by_relation(train.relation, graph.n_relations, ranks)
+        return EdgePartition(ranks, [edges_of_rank(rank_of_edge, rank) for rank in range(ranks)])
     return _by_head(row_owners(how, graph.n_entities, ranks, folder), train.head, ranks)
 
 

@@ -79,9 +79,8 @@ def read_owners(folder: Path, entities: int, ranks: int) -> _native.RowOwners:
 
 def _by_metis(head: np.ndarray, tail: np.ndarray, entities: int, ranks: int) -> np.ndarray:
     """The part of each entity, (entities,) int64. An edge weighs as much as there are triples between its ends."""
-    refusal = why_not()
-    if refusal:
-        raise InputError(refusal)
+    if reason := why_not():
+        raise InputError(reason)
     apart = head != tail  # METIS takes no loops, and each edge once in both directions
     pairs, weights = np.unique(np.concatenate([(head * entities + tail)[apart], (tail * entities + head)[apart]]),
                                return_counts=True)
@@ -94,8 +93,8 @@ def _by_metis(head: np.ndarray, tail: np.ndarray, entities: int, ranks: int) -> 
     done = subprocess.run([sys.executable, "-c", _PART.format(path=sys.path), memory.path, str(entities), str(ranks)],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-        raise InputError(f"METIS has failed with exit code {done.returncode} ({said}); choose --partition hash")
+        message = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise InputError(f"METIS has failed with exit code {done.returncode} ({message}); choose --partition hash")
     return memory.array.view(np.int64)[:entities].copy()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ...errors import InputError
@@ -12,30 +10,14 @@ from ...errors import InputError
 LARGE = 0.05  # share of the edges
 
 
-@dataclass(frozen=True)
-class RelationPartition:
-    """Which rank trains which edge.
-
-    rank_of_edge: (E,) uint16.
-    shared_relations: ids of the relations that several ranks train, ascending, int64.
-    """
-
-    rank_of_edge: np.ndarray
-    shared_relations: np.ndarray
-
-    def part(self, rank: int) -> np.ndarray:
-        """See edges_of_rank."""
-        return edges_of_rank(self.rank_of_edge, rank)
-
-
 def edges_of_rank(rank_of_edge: np.ndarray, rank: int) -> np.ndarray:
     """Indices of the rank's edges, ascending; int32 where that suffices. rank_of_edge: (E,)."""
     narrow = len(rank_of_edge) <= np.iinfo(np.int32).max
     return np.flatnonzero(rank_of_edge == rank).astype(np.int32 if narrow else np.int64, copy=False)
 
 
-def partition_by_relation(relation: np.ndarray, num_relations: int, ranks: int) -> RelationPartition:
-    """Divide edges over ranks as DGL-KE's --rel_part does.
+def partition_by_relation(relation: np.ndarray, num_relations: int, ranks: int) -> np.ndarray:
+    """Divide edges over ranks as DGL-KE's --rel_part does: (E,) uint16, which rank trains each edge.
 
     A relation with more than a LARGE share of the edges, or more than a rank's equal share, is dealt out evenly to
     all ranks. Every other one goes whole to the rank that has the fewest edges so far, the most frequent relations
@@ -80,4 +62,4 @@ def partition_by_relation(relation: np.ndarray, num_relations: int, ranks: int) 
     rank_of_edge = rank_of_relation[relation]
     for positions, turn in dealt:
         rank_of_edge[positions] = turn
-    return RelationPartition(rank_of_edge, shared)
+    return rank_of_edge

@@ -154,13 +154,12 @@ class CheckpointFolder:
         it is.
 
         Args:
-                arrays: by name (letters, digits, - and _); any strides, at least one dimension; must not change
-                meanwhile. One with a method write_npy(path, header) -> (bytes, CRC-32) writes its file itself.
+            arrays: by name (letters, digits, - and _); any strides, at least one dimension; must not change meanwhile.
+                An array with a method write_npy(path, header) -> (bytes, CRC-32) writes its file itself.
             config, state: values that JSON can hold.
         Raises:
             InputError: if the disk is too small or cannot be written, or another process writes here. Earlier
-            checkpoints
-                are then as they were.
+                checkpoints are then as they were.
         """
         with self._writing():
             self._remove_leftovers()

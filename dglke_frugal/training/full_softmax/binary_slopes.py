@@ -1,4 +1,4 @@
-"""Binary cross-entropy of each query with each entity, as KvsAll has it besides the softmax.
+"""Binary cross-entropy of each query with each entity, another loss of KvsAll than the softmax.
 
 With s_ij the score of entity j for query i, y_ij its label (targets.AllAnswers), E entities and l(x) = log(1 + e^x),
 the loss is sum_i scale_i / E sum_j (l(s_ij) - y_ij s_ij). No score depends on the others, so each tile is processed

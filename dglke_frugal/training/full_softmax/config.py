@@ -14,7 +14,7 @@ from ..step.step_config import KERNEL_MODELS, StepConfig
 class FullSoftmaxConfig:
     """The configuration of a step: `step` as elsewhere; its loss is the penalty's coefficient and norm alone.
 
-    optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
+    optimizer: one of options.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its
     softmax, rather than each having its own. label_smoothing: what of it goes to all entities alike.
     relation_prediction: weight of the softmax over all relations of (head, ?, tail), 0 for none. binary: whether each
@@ -55,13 +55,13 @@ def _check_summed(config: TrainConfig) -> None:
     name = model.model_name if model.is_custom else find_model(model.model_name).name
     if name not in KERNEL_MODELS:
         raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} "
-                         "so far; leave it out")
+                         "; leave it out")
     if model.is_half:
-        raise InputError(f"{flag} keeps rows in float32 so far; leave --row_dtype {model.row_dtype} out")
+        raise InputError(f"{flag} keeps rows in float32; leave --row_dtype {model.row_dtype} out")
     if device.ranks > 1:
-        raise InputError(f"{flag} trains in one process so far; leave --num_proc out and give one --gpu")
+        raise InputError(f"{flag} trains in one process; leave --num_proc out and give one --gpu")
     if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
-        raise InputError(f"{flag} updates rows where they lie, so nothing is cached or flushed so far; leave --flush, "
+        raise InputError(f"{flag} updates rows where they lie, so nothing is cached or flushed; leave --flush, "
                          "--cache_size and --cache_ratio out")
 
 
@@ -74,7 +74,7 @@ def _check_binary(config: TrainConfig) -> None:
         if given:
             raise InputError(f"{flag} weighs sampled negatives, and --neg_sample_size all has none; leave it out")
     if config.device.gpu[0] >= 0:
-        raise InputError("--loss_genre BCE --neg_sample_size all trains on the CPU so far; leave --gpu out, or use "
+        raise InputError("--loss_genre BCE --neg_sample_size all trains on the CPU; leave --gpu out, or use "
                          "--loss_genre Softmax")
 
 
@@ -87,7 +87,7 @@ def check_full_softmax(config: TrainConfig) -> None:
                 "--labels": loss.labels != "1vsall", "--label_smoothing": loss.label_smoothing,
                 "--relation_prediction": loss.relation_prediction}
         for flag in (flag for flag, given in only.items() if given):
-            raise InputError(f"{flag} goes with --loss_genre Softmax --neg_sample_size all so far; leave it out")
+            raise InputError(f"{flag} goes with --loss_genre Softmax --neg_sample_size all; leave it out")
         if loss.optimizer != "row_adagrad":
             _check_summed(config)
         return
@@ -107,10 +107,10 @@ def check_full_softmax(config: TrainConfig) -> None:
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
     if config.model.is_half:
-        raise InputError("--neg_sample_size all keeps rows in float32 so far; "
+        raise InputError("--neg_sample_size all keeps rows in float32; "
                          f"leave --row_dtype {config.model.row_dtype} out")
     if device.ranks > 1:
-        raise InputError("--neg_sample_size all trains in one process so far; leave --num_proc out and give one --gpu")
+        raise InputError("--neg_sample_size all trains in one process; leave --num_proc out and give one --gpu")
     if config.batch.neg_deg_sample:
         raise InputError("--neg_deg_sample has nothing to add to --neg_sample_size all; leave it out")
     store = config.store

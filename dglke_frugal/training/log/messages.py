@@ -9,9 +9,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from ...data import KnowledgeGraph, Triples
+from ...data import KnowledgeGraph
 from ...data.name_maps import white_space_lines
-from ...data.splitting import repeated
+from ...data.splitting import distinct, repeated
 from ...options import TrainConfig
 from ...presets.auto import PREFIX
 from ...presets.catalogue import best_preset
@@ -42,7 +42,7 @@ def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:
     counted); held_out, by split, what `held_out_facts` says of it."""
     return {"entities": graph.n_entities, "relations": graph.n_relations,
             "triples": {split: len(triples) for split, triples in graph.splits.items()},
-            "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None,
+            "duplicates": len(graph.train) - len(distinct(graph.train)) if len(graph.train) <= COUNTED else None,
             "held_out": held_out_facts(graph, [split for split in graph.splits if split != "train"])}
 
 
@@ -83,15 +83,6 @@ def held_out_lines(facts: Dict[str, Dict[str, Optional[int]]], sizes: Dict[str, 
     return lines
 
 
-def _duplicates(triples: Triples) -> int:
-    order = np.lexsort((triples.tail, triples.relation, triples.head))
-    same = np.ones(max(0, len(order) - 1), bool)
-    for column in triples:
-        ordered = column[order]
-        same &= ordered[1:] == ordered[:-1]
-    return int(same.sum())
-
-
 def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
     """How often each training triple is seen in so many steps; step_triples: of a step of all ranks together."""
     return steps * step_triples / len(graph.train)
@@ -117,11 +108,7 @@ def start_lines(config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any
     if config.device.gpu[0] >= 0 and config.device.matmul == "tf32x3":
         lines.append("matrix products run on tensor cores, in three passes (--matmul tf32x3), as near to exact sums as "
                      "fp32; --matmul fp32 gives the tables that the CPU gives, to the bit")
-    return lines + _hints(config, graph)
-
-
-def _hints(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
-    return [*_preset_hint(config), *_validation_hint(config, graph), *_policy_hint(config)]
+    return [*lines, *_preset_hint(config), *_validation_hint(config, graph), *_policy_hint(config)]
 
 
 def _preset_hint(config: TrainConfig) -> List[str]:
@@ -174,18 +161,14 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
     if not run.no_save_emb:
         if graph.test is not None and len(graph.test) and not config.evaluation.test:
             next_commands.insert(0, f"dglke_eval --model_path {where}")
-        head, relation = _example(graph)
+        # By ids, which no shell and no name can spoil.
+        head, relation = int(graph.train.head[0]), int(graph.train.relation[0])
         if steps and steps == run.max_step:  # not stopped early, where more steps are of no use
             next_commands.append(f"dglke_train --resume {where} --max_step {2 * steps}")
         next_commands += [
             f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"']
     message = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
     return [message, *(f"    {line}" for line in next_commands)]
-
-
-def _example(graph: KnowledgeGraph) -> List[str]:
-    """A head and a relation of a training triple, as ids, which no shell and no name can spoil."""
-    return [str(int(graph.train.head[0])), str(int(graph.train.relation[0]))]
 
 
 def short(value: Optional[float]) -> str:

@@ -1,4 +1,4 @@
-"""Where a run's numbers go: a file of JSON lines or CSV, TensorBoard, Weights & Biases, MLflow, functions, or any
+"""Trackers of a run's numbers: a file of JSON lines or CSV, TensorBoard, Weights & Biases, MLflow, functions, or any
 object with these three methods."""
 
 from __future__ import annotations

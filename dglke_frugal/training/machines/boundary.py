@@ -1,4 +1,4 @@
-"""Between two steps of all machines, blocks are made, sent and taken in (csrc/machines/machine_steps.h)."""
+"""The exchange of blocks between two steps of all machines (csrc/machines/machine_steps.h)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Boundaries:
     """The boundaries of one machine's steps, in order.
 
     Attributes:
-        signal: that some machine has had at a boundary of all; 0 for none. All machines see it at the same one.
-        own_signal: that this machine has had, told to the others at the next boundary.
+        signal: the number of the signal that some machine has received; 0 for none. All machines read it at the same
+            boundary.
+        own_signal: the number that this machine has received, sent to the others at the next boundary.
     """
 
     def __init__(self, transport: Transport, entities, replicas: Sequence):
@@ -46,7 +47,7 @@ class Boundaries:
         self._finish_beside()
 
     def begun(self, step: int) -> None:
-        """What follows need not be waited for by this step."""
+        """Start the exchanges that this step does not wait for."""
         names = [AHEAD] if self._drained == step else [REST, AHEAD]
         self._beside.start(lambda: [self._exchange(name, step) for name in names])
         self._next = step + 1
@@ -131,7 +132,7 @@ class Boundaries:
 
 
 class _Beside:
-    """A thread that does one thing after the other while steps compute. An error is raised by whoever finishes."""
+    """A thread that carries out work in its order while steps compute. `finish` raises the error of a work."""
 
     def __init__(self):
         self._asked: "queue.SimpleQueue[Optional[Callable]]" = queue.SimpleQueue()

@@ -1,10 +1,10 @@
-"""The machines of a run: who they are, what they tell each other outside of steps, how one hears that another failed.
+"""The machines of a run: their numbers and names, their messages outside of steps, and how a failure is noticed.
 
 All goes through torch.distributed, by the gloo backend, and the key-value store of its rendezvous. Messages are JSON;
 nothing that is received is executed or unpickled.
 
 Collectives have no timeout of their own, since a machine may validate or write for minutes. Instead a thread of each
-machine says at the store several times a second that it is alive, and looks whether the others have done so.
+machine writes to the store several times a second that the machine is alive, and looks for such messages of the others.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .transport import LANES, GlooTransport, MachineError
 INTERFACES = "GLOO_SOCKET_IFNAME"
 BEAT_SECONDS = 0.2
 CONNECT_SECONDS = 60.0
-MEET_SECONDS = 0.05  # between two looks for machines that come
+LOOK_SECONDS = 0.05  # between two looks for machines that come
 MEASURED_BYTES = 4 << 20  # for each other machine
 LOST_SECONDS = 1.0  # without a beat, of a machine whose connection is closed
 COLLECTIVE_HOURS = 24  # a bound that no pause reaches
 
 
 class FoundByAll(InputError):
-    """What all machines find wrong at once, so that each says it and none has to hear it from another."""
+    """An error that all machines find at the same time: each reports it, and none needs a message from another."""
 
 
 @contextlib.contextmanager
@@ -124,15 +124,15 @@ class Machines(Group):
                 if self._store.check([asks := f"{place}/asks/{machine}"]):  # an earlier start's, perhaps
                     self._store.set(f"{place}/answer/{self._store.get(asks).decode()}", own)
             missing -= self._watch.heard_of()
-            time.sleep(MEET_SECONDS)
+            time.sleep(LOOK_SECONDS)
 
     def _check_interfaces(self, this: str) -> None:
         """Raise FoundByAll if gloo cannot use an interface that a machine's environment names. The machines tell each
         other at the store, since they have no other way yet. this: the machine in a sentence."""
-        own, said, known = why_no_interface(), self._keys_of("interface"), self._keys_of("known")
-        self._store.set(said[self.machine], own and f"{this} {own}")
-        self._wait_for(said)
-        wrong = next(filter(None, (self._store.get(key).decode() for key in said)), None)
+        own, found, known = why_no_interface(), self._keys_of("interface"), self._keys_of("known")
+        self._store.set(found[self.machine], own and f"{this} {own}")
+        self._wait_for(found)
+        wrong = next(filter(None, (self._store.get(key).decode() for key in found)), None)
         if wrong is None:
             return
         self._store.set(known[self.machine], "")
@@ -148,7 +148,7 @@ class Machines(Group):
     def _wait_for(self, keys: List[str]) -> None:
         """Until they are at the store. The watch ends a process that waits in vain."""
         while not self._store.check(keys):
-            time.sleep(MEET_SECONDS)
+            time.sleep(LOOK_SECONDS)
 
     # ---- messages
 
@@ -225,8 +225,9 @@ class Machines(Group):
 
 
 class _Watch:
-    """Two threads: one says at the store that this machine is alive and asks for the others, one looks at clocks and
-    ends the process if it must end. The second one never waits for the network, which may be what has failed."""
+    """Two threads: one writes to the store that this machine is alive, and reads what the others write there; one looks
+    at clocks, and ends the process if a machine is lost. The second never waits for the network, which may have
+    failed."""
 
     def __init__(self, group: Machines):
         self._group = group
@@ -321,7 +322,7 @@ class _Watch:
                 alive = [machine for machine, heard in list(self._heard.items()) if now - heard < LOST_SECONDS]
                 if self._store.check([self._knows(machine) for machine in alive]):
                     return
-                time.sleep(MEET_SECONDS)
+                time.sleep(LOOK_SECONDS)
 
     def explain(self) -> None:
         """A connection is closed. Wait for this process to be ended with the sentence: that of a machine which said

@@ -23,7 +23,7 @@ from .transport import Transport
 
 
 class _SteppedRows(RankRows):
-    """Rows as a store holds them whose blocks others make."""
+    """Rows of a store whose blocks for other machines are made at boundaries."""
 
     device = None
 
@@ -63,15 +63,12 @@ class MachineTables(Tables):
 
     def announce(self, batch):
         if batch.step != self._next_step:
-            self._open_batches(batch.step)
+            self._close_batches()
+            self._batches = [sampler and sampler.batches(batch.step) for sampler in self._samplers]
         self._next_step = batch.step + 1
         batches = [batch if others is None else next(others) for others in self._batches]
         for name, native in self._natives.items():
             native.announce_batches(batches, *([name == "projection"] if name in ENTRIES else []))
-
-    def _open_batches(self, step: int) -> None:
-        self._close_batches()
-        self._batches = [sampler and sampler.batches(step) for sampler in self._samplers]
 
     def _close_batches(self) -> None:
         for each in filter(None, self._batches):

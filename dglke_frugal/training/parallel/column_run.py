@@ -50,9 +50,6 @@ class ColumnRun(RankRun):
     def step_triples(self) -> int:
         return self.sampler.batch_size  # of the batches of all ranks
 
-    def _hot_entities(self):
-        return hot_entities(self.graph) if shard_config(self.config).uses_engine else None
-
     def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
         config, graph = self.config, self.graph
         spare = len(os.sched_getaffinity(0)) // config.device.ranks // 2
@@ -83,7 +80,9 @@ class ColumnRun(RankRun):
 
     def _open_exchange(self, path: Optional[str] = None) -> None:
         """path: what rank 0 has told the others."""
-        floats, ranks = self._exchange_floats(), self.config.device.ranks
+        ranks = self.config.device.ranks
+        own = shard_step(step_config(self.config), ranks)
+        floats = exchange_floats(own, self.sampler, self.graph.n_entities, self._relation_rows)
         self.tables.exchange = StepExchange(floats, self.rank, ranks, self.device, path)
 
     def _join(self) -> None:
@@ -97,17 +96,14 @@ class ColumnRun(RankRun):
     def _relation_rows(self) -> int:
         return self.config.model.relation_rows(self.graph.n_relations)
 
-    def _exchange_floats(self) -> ExchangeFloats:
-        own = shard_step(step_config(self.config), self.config.device.ranks)
-        return exchange_floats(own, self.sampler, self.graph.n_entities, self._relation_rows)
-
 
 class ColumnRank0Run(ColumnRun, Rank0Run):
     """Rank 0."""
 
     def _make_tables(self) -> ColumnTables:
         rows = {"entity": self.graph.n_entities, "relation": self._relation_rows}
-        return split_tables(self.config, rows, self.config.run.seed, self._hot_entities(), self.device)
+        hot = hot_entities(self.graph) if shard_config(self.config).uses_engine else None
+        return split_tables(self.config, rows, self.config.run.seed, hot, self.device)
 
     def _open_ring(self, sampler):
         return sampler.make_ring(self.config.device.ranks)

@@ -79,16 +79,13 @@ class RankRun(TrainingRun):
     def train(self) -> None:
         self._join()
         others = {rank: process for rank, process in enumerate(self.group.all_of(os.getpid())) if rank != self.rank}
-        self._watch = ProcessWatch(others, self._rank_has_ended)
+        self._watch = ProcessWatch(  # or a device would wait for a rank that has ended for ever
+            others, lambda rank, process: self.tables.fail(f"Rank {rank} (process {process}) has ended."))
         super().train()
 
     def _join(self) -> None:
         """What all ranks do together once they are there."""
         self.tables.connect(self.group, self.config.device.peer)
-
-    def _rank_has_ended(self, rank: int, process: int) -> None:
-        """Or a device would wait for it for ever."""
-        self.tables.fail(f"Rank {rank} (process {process}) has ended.")
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -116,7 +113,7 @@ class RankRun(TrainingRun):
                 self.ranker.rank("Valid", self.graph.valid, self.tables)
 
     def _end_training(self) -> None:
-        """All updates are in the tables; nobody trains any more. Says and keeps what each rank did."""
+        """Bring all updates into the tables and end the training of all ranks; print and keep each rank's report."""
         statistics = {name: store.statistics() for name, store in self.tables.stores.items()}
         own = {name: self.tables.own_statistics(each) for name, each in statistics.items() if each is not None}
         training = self.summary["training"]

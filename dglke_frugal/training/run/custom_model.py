@@ -18,7 +18,7 @@ def check_custom_model(config: TrainConfig) -> None:
     """Raise InputError for a model that cannot be loaded, or not be trained on the devices of the configuration."""
     if has_state(find_model(config.model.model_name)) and (config.device.ranks > 1 or config.device.gpu[0] >= 0):
         raise InputError(f"--model_name {config.model.model_name}: a model with parameters of its own trains in one "
-                         "process on the CPU so far; leave --num_proc and --gpu out")
+                         "process on the CPU; leave --num_proc and --gpu out")
 
 
 def make_custom_model(config: TrainConfig) -> TorchModel:

@@ -1,4 +1,4 @@
-"""A learning rate that falls: after given steps, and when validation no longer gets better."""
+"""A learning rate that falls: after given steps, and when several validations bring no better MRR."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class TrainingRun:
             log_if_other_threads(state["torch_threads"])
 
     def _forget_a_best_of_another_kind(self) -> None:
-        """Of ranks that cannot be compared with those of the validations to come."""
+        """Forget the best validation if its ranks cannot be compared with those of the coming ones."""
         if self.best and self.config.evaluation.valid and self.best_identity != self._validation_identity:
             print(f"the best validation, that of step {self.best['step']}, ranked other triples or candidates than "
                   "those to come, which cannot be compared with it: the best one is looked for anew")
@@ -297,7 +297,7 @@ class TrainingRun:
             self._checked_step = self.steps_done
 
     def _give_up(self, error: RuntimeError) -> None:
-        """The device has failed: the tables are of no one step any more, but checkpoints are."""
+        """The device has failed: the tables hold parts of several steps, so a run goes on from a checkpoint."""
         last = self.checkpoints.last()
         remedy = "there is no checkpoint to go on from; --checkpoint_interval writes some" if last is None else (
             f"go on from the checkpoint of step {last.step} with: dglke_train --resume {shlex.quote(str(self.folder))}")
@@ -355,7 +355,7 @@ class TrainingRun:
             self.tracker.log({"train/lr": self.learning_rate.now}, self.steps_done)
 
     def _lower_rate(self, why: str) -> None:
-        """Coming steps have the learning rate of now."""
+        """Give the lowered learning rate to the coming steps."""
         print(f"{why}: the learning rate is now {self.learning_rate.now:.6g}", flush=True)
         self.tables.drain()  # no step of the earlier rate is on its way
         self.step.set_learning_rate(self.learning_rate.now)
@@ -389,7 +389,7 @@ class TrainingRun:
             self._write_result(self.folder)
 
     def _compare_with_chance(self, what: str, mrr: float, triples: Triples) -> None:
-        """Say of a model that ranks as if at random that it does. what: whose MRR it is."""
+        """Print a line if the model ranks hardly better than at random. what: whose MRR it is."""
         found = self.ranker.chance(mrr, triples)
         if found is not None:
             self.summary["chance"] = {"of": what, "MRR": found.mrr, "near": found.near}

@@ -1,5 +1,5 @@
-"""The way of a step to the device: its batch as a block (csrc/step/step_block.h), packed on the host, as a rule when it
-was made, and transferred by one copy; and after it the plans of its rows, from where the planner has written them."""
+"""The transfer of a step to the device: its batch, which the host packs into one block (csrc/step/step_block.h) to copy
+it at once, and then the plans of its rows, from the memory that the planner writes."""
 from __future__ import annotations
 
 from collections import deque

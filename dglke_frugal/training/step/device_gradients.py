@@ -4,7 +4,7 @@ EdgeRows are the rows as the step uses them: both ends and the relation of each 
 """
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import torch
 
@@ -43,8 +43,8 @@ class StepSlopes(NamedTuple):
 class GradientPass:
     """`run` gives the gradients of the loss without regularization, and the slopes they came from."""
 
-    def __init__(self, loss: LossConfig, degree_negatives: bool, device: Device):
-        self._loss, self._degree_negatives, self._device = loss, degree_negatives, device
+    def __init__(self, model: Union[DeviceModel, TorchModel], loss: LossConfig, degree_negatives: bool, device: Device):
+        self._model, self._loss, self._degree_negatives, self._device = model, loss, degree_negatives, device
 
     def run(self, form: BatchForm, rows: EdgeRows, weight: Optional[torch.Tensor]):
         """Returns (EdgeRows, StepSlopes)."""
@@ -85,10 +85,6 @@ def _positives(form: BatchForm, rows: EdgeRows) -> Positives:
 class SharedPass(GradientPass):
     """For RESCAL, whose negatives are compared as they are, by products."""
 
-    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool, device: Device):
-        super().__init__(loss, degree_negatives, device)
-        self._model = model
-
     def run(self, form, rows, weight):
         model, x = self._model, _positives(form, rows)
         query, positive, saved = model.forward(x)
@@ -103,10 +99,6 @@ class SharedPass(GradientPass):
 
 class ProjectedPass(GradientPass):
     """For TransR, which projects a chunk's negatives for each of its relations."""
-
-    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool, device: Device):
-        super().__init__(loss, degree_negatives, device)
-        self._model = model
 
     def run(self, form, rows, weight):
         model, x = self._model, _positives(form, rows)
@@ -141,10 +133,6 @@ class ProjectedPass(GradientPass):
 
 class AutogradPass(GradientPass):
     """For a custom model: autograd differentiates its scores, all else is as for the others."""
-
-    def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool, device: Device):
-        super().__init__(loss, degree_negatives, device)
-        self._model = model
 
     def run(self, form, rows, weight):
         edges = EdgeRows(*(x if x is None else x.detach().requires_grad_() for x in rows))

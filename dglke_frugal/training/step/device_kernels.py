@@ -16,7 +16,7 @@ class KernelGradients:
     """Computes the gradients of built-in models; to be used as TorchGradients is."""
 
     def __init__(self, config: StepConfig, device: Device, sums, matmul: str = "fp32"):
-        """sums: (4,) float64 in device memory, to which losses are added. matmul: one of config.MATMULS; the CPU's
+        """sums: (4,) float64 in device memory, to which losses are added. matmul: one of options.MATMULS; the CPU's
         products are always exact to float32."""
         self._on_cpu = device.torch_device.type == "cpu"
         self._config, self._device, self._sums, self._matmul = config, device, sums, matmul

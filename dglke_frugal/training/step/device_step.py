@@ -32,7 +32,7 @@ class DeviceStep(Step):
 
     def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32", exchange=None,
                  make_gradients: Optional[Callable] = None, stream: Tuple[int, ...] = (0, 0)):
-        """matmul: one of config.MATMULS. exchange: the StepExchange of a rank that has
+        """matmul: one of options.MATMULS. exchange: the StepExchange of a rank that has
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
         instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a
         custom model, see models/custom_random.py."""

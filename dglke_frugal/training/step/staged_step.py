@@ -1,5 +1,5 @@
-"""The step of rows that lie in host memory and have no place on the device: their records are copied to the device,
-which computes gradients, and these back, by which the host updates the rows."""
+"""A step whose rows stay in host memory: their records are copied to the device, which computes gradients, and the
+gradients are copied back, by which the host updates the rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StagedStep(HostStep):
     """Trains rows of _native.StepRows, with the gradients that a DeviceStep of a table on the device would have."""
 
     def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32"):
-        """matmul: one of config.MATMULS. config: of one of KERNEL_MODELS."""
+        """matmul: one of options.MATMULS. config: of one of KERNEL_MODELS."""
         super().__init__()
         self._config, self._device, self._matmul = config, device, matmul
         self._compute()
@@ -53,7 +53,7 @@ class StagedStep(HostStep):
 
 
 class _StagedTable:
-    """A table as KernelGradients sees it: its records are there already."""
+    """A table as KernelGradients uses it, whose records are on the device already."""
 
     planned = True  # so that the step's block says nothing of its rows
     scratch = 0

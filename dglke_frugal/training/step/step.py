@@ -7,7 +7,10 @@ from typing import Dict, Optional
 import numpy as np
 
 from ... import _native
-from .losses import Losses, LossSums
+from .losses import Losses
+
+LOSSES = ("positive", "negative", "regularization", "total")
+STEPS_AT_ONCE = 64  # whose losses are added together
 
 
 class Step(ABC):
@@ -40,24 +43,37 @@ class Step(ABC):
         return {}
 
     def trained_arrays(self) -> Dict[str, np.ndarray]:
-        """Those of them that are finite unless the training has diverged."""
+        """The part of state_arrays that is finite unless the training has diverged."""
         return {}
 
 
 class HostStep(Step):
-    """One that has its losses at once."""
+    """A step that has its losses at once, and sums them on the host."""
 
     def __init__(self):
-        self._sums = LossSums()
+        self._sums, self._steps = [0.0] * len(LOSSES), 0
+        self._new = []  # between two steps everything takes long, for it has left the processor's caches
 
     def run_rows(self, batch, *tables):
         losses = self._train(batch, *tables)
-        self._sums.add(losses)
+        self._new.append(losses)
+        if len(self._new) == STEPS_AT_ONCE:
+            self._add_new()
         return losses
+
+    def _add_new(self) -> None:
+        for name_at, name in enumerate(LOSSES):
+            for losses in self._new:
+                self._sums[name_at] += getattr(losses, name)
+        self._steps += len(self._new)
+        self._new.clear()
 
     @abstractmethod
     def _train(self, batch: _native.Batch, *tables: _native.StepRows) -> Losses:
-        """run_rows, whose losses are then counted."""
+        """As run_rows, which then adds the losses to the sums."""
 
     def take_losses(self):
-        return self._sums.take_losses()
+        self._add_new()
+        means = [total / max(1, self._steps) for total in self._sums]
+        self._sums, self._steps = [0.0] * len(LOSSES), 0
+        return Losses(*means)

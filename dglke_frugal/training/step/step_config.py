@@ -21,7 +21,7 @@ def gradient_stride(dim: int) -> int:
 class LossConfig:
     """The loss of a run, with DGL-KE's names and defaults. See csrc/models/loss.h for the formulas.
 
-    config.check refuses a user's combinations that make no sense.
+    options.check refuses a user's combinations that make no sense.
     """
 
     genre: str = "Logsigmoid"
@@ -56,7 +56,7 @@ class StepConfig:
     loss: LossConfig = LossConfig()
     degree_negatives: bool = False
     score_rule: str = "textbook"  # see score_rule.py
-    optimizer: str = "row_adagrad"  # one of config.OPTIMIZERS
+    optimizer: str = "row_adagrad"  # one of options.OPTIMIZERS
 
 
 def step_config(config: TrainConfig) -> StepConfig:

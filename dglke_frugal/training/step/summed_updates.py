@@ -23,7 +23,7 @@ class OptimizerRule:
     """
 
     def __init__(self, optimizer: str, learning_rate: float, device: Device):
-        """optimizer: one of config.OPTIMIZERS."""
+        """optimizer: one of options.OPTIMIZERS."""
         self._learning_rate = learning_rate
         self.corrections: Optional[torch.Tensor] = device.zeros(2) if optimizer == "adam" else None
         self.native = (optimizer, learning_rate, EPSILONS[optimizer], self.corrections)

@@ -56,9 +56,9 @@ def entity_rounding(config: TrainConfig, columns=()) -> Optional[Rounding]:
     return Rounding(model.row_dtype, config.run.seed, STREAMS["entity"], columns) if model.is_half else None
 
 
-def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
-    """Entity ids by degree in the training graph, highest first: the order of expected use."""
-    degree = sum(np.bincount(ids, minlength=graph.n_entities) for ids in (graph.train.head, graph.train.tail))
+def hot_entities(graph: KnowledgeGraph, edges: Any = slice(None)) -> np.ndarray:
+    """Entity ids by degree in the training graph, or in some of its edges, highest first: the order of expected use."""
+    degree = sum(np.bincount(ids[edges], minlength=graph.n_entities) for ids in (graph.train.head, graph.train.tail))
     return np.argsort(-degree, kind="stable")
 
 

@@ -1,6 +1,8 @@
 """Small cases of a step against all entities."""
 import numpy as np
+import torch
 from devices import run_step
+from training.full_softmax.oracle import Oracle
 
 from dglke_frugal import _native
 from dglke_frugal.options import state_floats
@@ -13,7 +15,7 @@ from dglke_frugal.training.full_softmax.targets import OneAnswer
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
-RELATIONS, BATCH = 5, 37
+ENTITIES, RELATIONS, BATCH, STEPS = 150, 5, 37, 4
 HIDDEN = {"DistMult": (21, False, False), "ComplEx": (22, False, False), "SimplE": (9, True, True),
           "RESCAL": (7, False, False), "TransE_l2": (21, False, False), "TransE_l1": (21, False, False),
           "RotatE": (11, True, False)}
@@ -62,3 +64,42 @@ class Trained:
         for rows in self.rows:
             rows.drain()
         return losses.total
+
+
+def assert_agrees(config, device, entities=ENTITIES, weighted=False, scale=1.0):
+    """Losses and tables are the oracle's. With relation prediction a relation that is in no batch moves, too."""
+    tables = make_tables(config, entities, scale)
+    oracle, trained = Oracle(config, *(table.embeddings for table in tables)), Trained(config, tables, device)
+    before = tables[1].embeddings[RELATIONS - 1].copy()
+    for number in range(STEPS):
+        batch = make_batch(number, entities, weighted)
+        assert RELATIONS - 1 not in batch.relation
+        np.testing.assert_allclose(trained.run(batch, number), oracle.step(batch, number), rtol=2e-5)
+        if config.relation_prediction:
+            np.testing.assert_allclose(trained.losses.relation, oracle.relation_loss, rtol=2e-5)
+        for table, expected in zip(tables, oracle.tables):
+            np.testing.assert_allclose(table.embeddings, expected.numpy(), rtol=0, atol=3e-4)
+    if config.relation_prediction:
+        assert (tables[1].embeddings[RELATIONS - 1] != before).any()
+
+
+def records_after(config, device=None, entities=ENTITIES):
+    """Both tables after some steps, as bytes."""
+    tables = make_tables(config, entities)
+    trained = Trained(config, tables, device)
+    for number in range(STEPS):
+        trained.run(make_batch(number, entities), number)
+    return [table.records.tobytes() for table in tables]
+
+
+def assert_threads_change_no_bit(config, entities=ENTITIES):
+    found, torch_threads, threads = [], torch.get_num_threads(), _native.num_threads()
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            _native.set_num_threads(count)
+            found.append(records_after(config, entities=entities))
+    finally:
+        torch.set_num_threads(torch_threads)
+        _native.set_num_threads(threads)
+    assert found[0] == found[1] == found[2]

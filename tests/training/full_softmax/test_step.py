@@ -5,15 +5,13 @@ import numpy as np
 import pytest
 import torch
 from devices import device  # noqa: F401
-from training.full_softmax.oracle import Oracle, kept
-from training.full_softmax.steps import BATCH, RELATIONS, Trained, make_batch, make_config, make_tables
+from training.full_softmax.oracle import kept
+from training.full_softmax.steps import (BATCH, RELATIONS, STEPS, Trained, assert_agrees, assert_threads_change_no_bit,
+                                         make_batch, make_config, make_tables, records_after)
 
 from dglke_frugal import _native
-from dglke_frugal.store.device.device import HostDevice
 from dglke_frugal.training.full_softmax import tile_products, tiles
 from dglke_frugal.training.full_softmax.tiles import tile_rows
-
-STEPS = 4
 
 
 @pytest.fixture
@@ -22,16 +20,6 @@ def small_tiles(monkeypatch):
     for products in (tile_products.HostProducts, tile_products.DeviceProducts):
         monkeypatch.setattr(products, "tile_floats", 0)
         monkeypatch.setattr(products, "held_floats", 0)
-
-
-def assert_agrees(config, device, entities=150, weighted=False, scale=1.0):
-    tables = make_tables(config, entities, scale)
-    oracle, trained = Oracle(config, *(table.embeddings for table in tables)), Trained(config, tables, device)
-    for number in range(STEPS):
-        batch = make_batch(number, entities, weighted)
-        np.testing.assert_allclose(trained.run(batch, number), oracle.step(batch, number), rtol=2e-5)
-        for table, expected in zip(tables, oracle.tables):
-            np.testing.assert_allclose(table.embeddings, expected.numpy(), rtol=0, atol=3e-4)
 
 
 @pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad", "adam"])
@@ -159,35 +147,13 @@ def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # n
 @pytest.mark.parametrize("model, held", [("ComplEx", 0), ("ComplEx", 1 << 20), ("RESCAL", 0), ("TransE_l2", 0),
                                          ("RotatE", 0)])
 def test_threads_change_no_bit(model, held, small_tiles, monkeypatch):
-    import torch
-
     monkeypatch.setattr(tile_products.HostProducts, "held_floats", held)
-    found, torch_threads, threads = [], torch.get_num_threads(), _native.num_threads()
-    try:
-        for count in (1, 2, 5):
-            torch.set_num_threads(count)
-            _native.set_num_threads(count)
-            config = make_config(model, entity_dropout=0.2)
-            tables = make_tables(config, 1300)
-            trained = Trained(config, tables, HostDevice())
-            for number in range(STEPS):
-                trained.run(make_batch(number, 1300), number)
-            found.append([table.records.tobytes() for table in tables])
-    finally:
-        torch.set_num_threads(torch_threads)
-        _native.set_num_threads(threads)
-    assert found[0] == found[1] == found[2]
+    assert_threads_change_no_bit(make_config(model, entity_dropout=0.2), 1300)
 
 
 def test_two_runs_on_a_device_have_the_same_bits(small_tiles, device):  # noqa: F811
-    config, found = make_config("ComplEx", optimizer="adam"), []
-    for _ in range(2):
-        tables = make_tables(config, 1300)
-        trained = Trained(config, tables, device)
-        for number in range(STEPS):
-            trained.run(make_batch(number, 1300), number)
-        found.append([table.records.tobytes() for table in tables])
-    assert found[0] == found[1]
+    config = make_config("ComplEx", optimizer="adam")
+    assert records_after(config, device, 1300) == records_after(config, device, 1300)
 
 
 @pytest.mark.cuda
@@ -205,8 +171,6 @@ def test_rounded_products_are_near(small_tiles):
 
 
 def test_products_of_the_cpu():
-    import torch
-
     random = np.random.default_rng(0)
 
     def matrix(rows, columns):

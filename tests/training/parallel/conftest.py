@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_memory import names_of
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal.cli import flags
@@ -28,6 +29,7 @@ FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train
          "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma",
          "8", "--lr", "0.1", "--seed", "3", "-rc", "1e-4", "--checkpoint_interval", "1000000", "--log_interval", "10",
          "--matmul", "fp32"]  # for GPUs, whose tables are then the CPU's
+LONG = ["--max_step", "1000000", "--log_interval", "20"]
 
 # Run by every process that has this folder on its path, before anything else: what a rank suffers in a test.
 SUFFERING = """
@@ -109,6 +111,15 @@ class Ranks:
         return subprocess.Popen([interpreter, "-m", *module, *map(str, arguments)], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment)
 
+    def begin(self, *given, **options):
+        """A long run that has begun to train and has no name in shared memory: process, folder, ids of the others."""
+        arguments, folder = self.arguments(*LONG, *given)
+        process = self.start(arguments, **options)
+        wait_for(process, "[proc 1][Train](20/")
+        others = workers(process.pid)
+        assert not names_of(process.pid, *others.values())
+        return process, folder, others
+
     def run(self, *given, resume=None, **options):
         """Run to the end; returns the run's folder and the output."""
         arguments, folder = self.arguments(*given)
@@ -121,8 +132,7 @@ class Ranks:
 
     def config(self, *given):
         """What these flags mean, for one process that updates its tables in place."""
-        own, rest = flags.split(self.arguments(*given)[0])
-        config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
+        config = TrainConfig.from_flags(flags.given(self.arguments(*given)[0]))
         return replace(config, store=replace(config.store, flush="none"))
 
     def oracle(self, folder, *given, steps):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from training.parallel.columns_oracle import ColumnsOracle
 from training.parallel.conftest import (CARRIES, SLOW_FROM_STEP_21, Ranks, assert_gone, assert_same, in_floats,
-                                        last_line, trained, wait_for, workers)
-from shared_memory import names_of
+                                        last_line, trained)
 
 from dglke_frugal import _native
 from dglke_frugal.options import TrainConfig
@@ -190,24 +189,12 @@ def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
     assert process.returncode == 2 and "is of another configuration" in output, output
 
 
-@pytest.fixture
-def running(columns):
-    """Starts two ranks that have begun to train: process, folder, ids of the others."""
-
-    def start(*given, suffering="pass", first="pass"):
-        arguments, folder = columns.arguments(*SHARDED, "--max_step", 1_000_000, "--log_interval", 20, *given)
-        process = columns.start(arguments, suffering=suffering, first=first)
-        wait_for(process, "[proc 1][Train](20/")
-        others = workers(process.pid)
-        assert not names_of(process.pid, *others.values())
-        return process, folder, others
-
-    return start
-
-
+@pytest.mark.parametrize("gpu", [False, pytest.param(True, marks=pytest.mark.cuda)])
 @pytest.mark.parametrize("first", ["pass", CARRIES])
-def test_a_rank_that_is_killed_stops_all(running, first):
-    process, _, others = running(*CACHED, first=first)
+def test_a_rank_that_is_killed_stops_all(columns, first, gpu):
+    if gpu:
+        columns.use_gpus()
+    process, _, others = columns.begin(*SHARDED, *CACHED, first=first)
     os.kill(others[1], signal.SIGKILL)
     assert re.search("Rank 1 .*has ended", last_line(process, others))
 
@@ -226,15 +213,15 @@ def test_a_device_that_fails_stops_all(columns):
     assert re.search("Rank 1.*the device failed in step 61.*the bus is gone", output.splitlines()[-1])
 
 
-def test_no_rank_outlives_rank_0(running):
-    process, _, others = running()
+def test_no_rank_outlives_rank_0(columns):
+    process, _, others = columns.begin(*SHARDED)
     process.kill()
     process.communicate(timeout=180)
     assert_gone(others.values())
 
 
-def test_an_interrupt_stops_all_after_the_same_step(running, columns):
-    process, folder, others = running(suffering=SLOW_FROM_STEP_21)
+def test_an_interrupt_stops_all_after_the_same_step(columns):
+    process, folder, others = columns.begin(*SHARDED, suffering=SLOW_FROM_STEP_21)
     os.kill(others[1], signal.SIGTERM)
     output, _ = process.communicate(timeout=180)
     assert_gone(others.values())
@@ -281,15 +268,6 @@ def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
     for more in (on_devices, [*on_devices, "--peer", "off"], [*uncached, "--peer", "off"]):
         assert_same(trained(columns.run(*given, "--matmul", matmul, *more)[0]), found)
     assert_same(trained(columns.run(*given, "--matmul", matmul, *CACHED, first=CARRIES)[0]), found)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("first", ["pass", CARRIES])
-def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, first):
-    columns.use_gpus()
-    process, _, others = running(*CACHED, first=first)
-    os.kill(others[1], signal.SIGKILL)
-    assert re.search("Rank 1 .*has ended", last_line(process, others))
 
 
 def test_early_stopping_restores_the_best_columns(columns):

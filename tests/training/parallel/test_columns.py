@@ -7,6 +7,7 @@ import pytest
 from devices import make_device, run_step
 from training.parallel.columns_oracle import ColumnsOracle, columns_of_rank
 from training.parallel.conftest import assert_same
+from training.parallel.thread_ranks import ENTITIES, NOISE, RELATIONS, initial_values, samplers, shared_segment
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names
@@ -16,11 +17,9 @@ from dglke_frugal.training.parallel.column_run import exchange_floats
 from dglke_frugal.training.plan.column_config import Columns, shard_step
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.processes.process_group import RankError
-from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
-ENTITIES, RELATIONS, STEPS, BATCH, NEGATIVES, DIM = 90, 7, 12, 32, 8, 24
-NOISE = (2**35 + 11, 3)  # seed and table
+STEPS, BATCH, NEGATIVES, DIM = 12, 32, 8, 24
 
 
 def step_config(model, **loss):
@@ -28,21 +27,8 @@ def step_config(model, **loss):
     return StepConfig(model, DIM, relation, 8.0, 0.5, 0.1, LossConfig(**{"regularization_coefficient": 1e-3, **loss}))
 
 
-def initial_values(config, element="fp32"):
-    """element: what the entities are kept in, whose values these are."""
-    random = np.random.default_rng(5)
-    shapes = {"entity": (ENTITIES, config.entity_dim), "relation": (RELATIONS, config.relation_dim)}
-    values = {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
-    if element != "fp32":
-        values["entity"] = np.round(values["entity"] * 256) / np.float32(256)  # as a half of either kind
-    return values
-
-
 def make_sampler():
-    random = np.random.default_rng(7)
-    head, tail = (np.minimum(random.zipf(1.4, 600) - 1, ENTITIES - 1) for _ in range(2))
-    return Sampler(head, random.integers(RELATIONS, size=600), tail, ENTITIES, RELATIONS,
-                   SamplerConfig(BATCH, NEGATIVES, 3))
+    return samplers(1, BATCH, NEGATIVES)[0]
 
 
 def halves_of(config):
@@ -84,8 +70,7 @@ class ColumnThreads:
         self.losses = {}  # by rank
         self.own, self.sampler = shard_step(config, ranks), make_sampler()
         size = exchange_floats(self.own, self.sampler, ENTITIES, RELATIONS)
-        lines = np.zeros(size.segment_bytes(ranks) + 128, np.uint8)
-        self.segment = lines[-lines.ctypes.data % 128 :][: size.segment_bytes(ranks)]
+        self.segment = shared_segment(ranks, size.scores, size.weights, size.squares)
         self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
         self.exchanges = [Exchange(_native.Exchange(self.segment, rank, ranks, size.scores, size.weights,

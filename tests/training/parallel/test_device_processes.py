@@ -7,8 +7,7 @@ import signal
 import numpy as np
 import pytest
 from devices import CUDA
-from training.parallel.conftest import Ranks, assert_same, last_line, workers, trained, wait_for
-from shared_memory import names_of
+from training.parallel.conftest import Ranks, assert_same, last_line, trained
 
 from dglke_frugal import _native
 
@@ -133,25 +132,10 @@ def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks, element):
     assert "[0]Test average MRR" in output
 
 
-@pytest.fixture
-def running(gpu_ranks):
-    """Starts two ranks that have begun to train: process, ids of the others."""
-
-    def start(suffering="pass", given=()):
-        arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, "--max_step", 1_000_000, "--log_interval", 20, *given)
-        process = gpu_ranks.start(arguments, suffering=suffering)
-        wait_for(process, "[proc 1][Train](20/")
-        others = workers(process.pid)
-        assert not names_of(process.pid, *others.values())
-        return process, others
-
-    return start
-
-
 @on_both
 @pytest.mark.parametrize("given", [[], ["--flush", "p2f"]], ids=" ".join)
-def test_a_rank_that_is_killed_stops_all(running, given):
-    process, others = running(given=given)
+def test_a_rank_that_is_killed_stops_all(gpu_ranks, given):
+    process, _, others = gpu_ranks.begin("--gpu", 0, 0, *given)
     os.kill(others[1], signal.SIGKILL)
     assert re.search("Rank 1 .*has ended", last_line(process, others))
 
@@ -160,8 +144,8 @@ BREAK = "if rank == 1 and step == 40: import torch; torch.zeros(1, device='cuda'
 
 
 @on_gpu
-def test_a_gpu_that_fails_stops_all(running):
-    process, others = running(BREAK)
+def test_a_gpu_that_fails_stops_all(gpu_ranks):
+    process, _, others = gpu_ranks.begin("--gpu", 0, 0, suffering=BREAK)
     assert re.search("Rank 1.*the device failed.*CUDA", last_line(process, others))
 
 

@@ -125,7 +125,7 @@ def test_without_pymetis_metis_is_refused_in_a_sentence(graph, tmp_path, monkeyp
 @NEEDS_METIS
 def test_metis_that_ends_in_another_way_is_a_sentence(graph, tmp_path, monkeypatch):
     monkeypatch.setattr(metis_owners, "_PART", "import os; {path!r}; os.abort()")
-    with pytest.raises(InputError, match=r"exit code -6 \(it said nothing\); choose --partition hash"):
+    with pytest.raises(InputError, match=r"exit code -6 \(no message\); choose --partition hash"):
         partition_of_run(tmp_path, "metis", graph, 2)
     assert not list(tmp_path.iterdir())
 

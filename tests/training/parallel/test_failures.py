@@ -8,23 +8,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from training.parallel.conftest import SLOW_FROM_STEP_21, assert_gone, assert_same, workers, trained, wait_for
-from shared_memory import names_of
+from training.parallel.conftest import LONG, SLOW_FROM_STEP_21, assert_gone, assert_same, workers, trained, wait_for
 
 from dglke_frugal.training.processes.launch import OwnProcesses
-
-LONG = ["--max_step", 1_000_000, "--log_interval", 20]
-
-
-def start(ranks, *given, until="[proc 1][Train](20/", **options):
-    """A run that has begun to train and has no name in shared memory: process, folder, ids of the other processes."""
-    arguments, folder = ranks.arguments(*given)
-    process = ranks.start(arguments, **options)
-    wait_for(process, until)
-    others = workers(process.pid)
-    assert not names_of(process.pid, *others.values())
-    return process, folder, others
-
 
 def finish(process, others):
     output, _ = process.communicate(timeout=180)
@@ -34,7 +20,7 @@ def finish(process, others):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_rank_that_is_killed_stops_all(ranks, number):
-    process, _, others = start(ranks, "--num_proc", 3, *LONG)
+    process, _, others = ranks.begin("--num_proc", 3)
     os.kill(others[2], number)
     output = finish(process, others)
     assert process.returncode == 1
@@ -55,7 +41,7 @@ def test_the_end_of_a_rank_is_its_own_whoever_says_so(monkeypatch, sentence, exp
 
 
 def test_no_rank_outlives_rank_0(ranks):
-    process, _, others = start(ranks, "--num_proc", 3, *LONG)
+    process, _, others = ranks.begin("--num_proc", 3)
     process.kill()
     finish(process, others)
 
@@ -133,7 +119,7 @@ def test_ranks_run_the_package_of_rank_0(ranks, tmp_path):
 
 def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
     given = ["--num_proc", 2, "--checkpoint_interval", 7]
-    process, folder, others = start(ranks, *given, *LONG, suffering=SLOW_FROM_STEP_21)
+    process, folder, others = ranks.begin(*given, suffering=SLOW_FROM_STEP_21)
     os.kill(random.choice([process.pid, *others.values()]), signal.SIGKILL)
     finish(process, others)
     done = max(int(path.name[5:]) for path in (folder / "checkpoints").glob("step-*"))
@@ -144,7 +130,7 @@ def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
 @pytest.mark.parametrize("whom, number", [("all", signal.SIGINT), ("all", signal.SIGUSR1), ("one", signal.SIGTERM),
                                           ("one", signal.SIGHUP)])
 def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom, number):
-    process, folder, others = start(ranks, "--num_proc", 3, *LONG, suffering=SLOW_FROM_STEP_21)
+    process, folder, others = ranks.begin("--num_proc", 3, suffering=SLOW_FROM_STEP_21)
     if whom == "all":
         os.killpg(process.pid, number)  # as a terminal's Ctrl-C
     else:

@@ -56,18 +56,8 @@ def wide(tmp_path_factory):
     "flags",
     [
         [],
-        [
-            "--flush",
-            "p2f",
-            "--cache_ratio",
-            0.2,
-            "--cache_policy",
-            "lfu",
-            "--batch_size",
-            4096,
-            "--neg_sample_size",
-            512,
-        ],
+        ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lfu", "--batch_size", 4096,
+         "--neg_sample_size", 512],
         ["--test"],
         ["--model_name", "TransR", "--hidden_dim", 200],
         [*AGAINST_ALL, "--batch_size", 512, "--hidden_dim", 100, "--max_step", 2],
@@ -77,21 +67,9 @@ def wide(tmp_path_factory):
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
     runs = Runs(wide, tmp_path)
-    arguments, folder = runs.arguments(
-        "--format",
-        "udd_hrt",
-        "--data_files",
-        "entities.txt",
-        "relations.txt",
-        "train.txt",
-        "valid.txt",
-        "test.txt",
-        "--hidden_dim",
-        400,
-        "--max_step",
-        20,
-        *flags,
-    )
+    arguments, folder = runs.arguments("--format", "udd_hrt", "--data_files", "entities.txt", "relations.txt",
+                                       "train.txt", "valid.txt", "test.txt", "--hidden_dim", 400, "--max_step", 20,
+                                       *flags)
     process = runs.process(arguments)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
@@ -287,11 +265,10 @@ def test_a_gpu_that_cannot_be_asked_is_reported_to(small, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["assumed"] is None
 
 
-def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, capsys, tmp_path):
+def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, refused, tmp_path):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: memory_plan.INTERPRETER_BYTES)
-    with pytest.raises(SystemExit) as stopped:
+    with refused("of host memory, but can have"):
         runs("--max_step", 3)
-    assert stopped.value.code == 2 and "of host memory, but can have" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
 
 
@@ -301,27 +278,15 @@ def test_the_command(plan, small, capsys):
     found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)
     assert code == 2 and not found["fits"] and found["problem"] in error
     assert found["host"]["parts"]["triples"] == 12 * 601_062_811
-    main(
-        [
-            "plan",
-            "--dataset",
-            "small",
-            "--format",
-            "raw_udd_hrt",
-            "--data_path",
-            str(small),
-            "--data_files",
-            "train.txt",
-        ]
-    )
+    main(["plan", "--dataset", "small", "--format", "raw_udd_hrt", "--data_path", str(small), "--data_files",
+          "train.txt"])
     assert "entity table" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("flags", [["--triples", "0"], ["--triples", "-1"], ["--relations", "0"]])
-def test_a_graph_of_no_size_is_refused(flags, capsys):
-    with pytest.raises(SystemExit) as stopped:
+def test_a_graph_of_no_size_is_refused(flags, refused):
+    with refused("--triples must be at least 1"):
         main(["plan", "--entities", "5", *flags])
-    assert stopped.value.code == 2 and "--triples must be at least 1" in capsys.readouterr().err
 
 
 def test_what_is_free_is_known_here():

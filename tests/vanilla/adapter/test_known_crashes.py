@@ -38,9 +38,8 @@ def test_relation_partition_where_all_relations_are_equally_frequent(tmp_path, r
     assert np.isfinite(table).all() and len(table) == 16
 
 
-def test_tables_that_have_diverged_are_not_saved(tmp_path, capsys):
+def test_tables_that_have_diverged_are_not_saved(tmp_path, refused):
     """DGL-KE itself saves them."""
-    with pytest.raises(SystemExit) as stopped:
+    with refused("the training has diverged"):
         train(tmp_path, 3, "--batch_size", "8", "--lr", "1e30", "-rc", "0")
-    assert stopped.value.code == 2 and "the training has diverged" in capsys.readouterr().err
     assert not list((tmp_path / "runs").rglob("*.npy"))
