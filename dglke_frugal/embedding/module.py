@@ -444,7 +444,8 @@ class Embedding(nn.Module):
                 gradients = gradients.to(table.torch_device)
             if gradients.dtype != torch.float32 or gradients.stride(-1) != 1 or (
                     gradients.stride(0) < gradients.shape[-1]):
-                gradients = gradients.to(torch.float32).contiguous()
+                # Not `contiguous`, which leaves the strides of one row as they are.
+                gradients = torch.empty(gradients.shape, dtype=torch.float32, device=gradients.device).copy_(gradients)
             scaler = scaler_of_backward() or ticket.scaler
             if scaler is not None:
                 gradients, finite = unscaled(gradients, scaler, self)

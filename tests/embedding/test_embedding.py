@@ -266,6 +266,19 @@ def test_the_gradient_is_the_derivative():
     torch.testing.assert_close((before.detach() - module.weight).float(), before.grad.float(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("cache", [None, CacheConfig(cache_ratio=0.3)], ids=["in place", "cached"])
+@pytest.mark.parametrize("dim", [1, DIM])
+@pytest.mark.parametrize("ids", [torch.tensor(3), torch.tensor([3])])
+def test_the_gradient_of_one_row_may_be_one_number_that_is_repeated(ids, dim, cache):
+    """As that of a sum, whose strides are 0: torch calls it contiguous where a row is one number."""
+    module = make(optim.SGD(0.5), dim=dim, init=Constant(2.0), cache=cache)
+    module(ids).sum().backward()
+    assert (module.weight[3] == 1.5).all()
+    rows = module(ids)
+    module.learn(rows, torch.ones(dim).expand(rows.shape))
+    assert (module.weight[3] == 1).all()
+
+
 def test_several_tables_in_a_step():
     modules = [make(optim.RowwiseAdagrad(0.1), seed=seed, cache=CacheConfig(cache_ratio=0.3)) for seed in range(3)]
     plain = [PlainTable(module.weight, optim.RowwiseAdagrad(0.1)) for module in modules]
