@@ -142,7 +142,7 @@ def _parquet_rows(path: Path, order: str) -> Rows:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             places = header_order(names)
-            if places is None and len(names) != 3:
+            if places is None and (len(names) != 3 or len(set(names)) < 3):
                 raise InputError(f"{path} has the columns {shown(', '.join(names) or 'none')}; name three of them "
                                  "head, relation and tail")
             chosen = [names[place] for place in places or _places(order)]
