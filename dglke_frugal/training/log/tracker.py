@@ -168,10 +168,16 @@ class CsvTracker:
 
     def start(self, config: Mapping[str, Any], step: int) -> None:
         if step and self.path.is_file():
-            with open(self.path, encoding="utf-8", newline="") as file:
-                reader = csv.DictReader(file)
-                self._rows = [row for row in reader if (row.get("step") or "").isdigit() and int(row["step"]) <= step]
-                self._names = [*(reader.fieldnames or self._names)]
+            try:
+                with open(self.path, encoding="utf-8", newline="") as file:
+                    reader = csv.DictReader(file)
+                    self._names = [*(reader.fieldnames or self._names)]
+                    # By these names: a line that somebody has changed may have more.
+                    self._rows = [{name: row[name] for name in self._names} for row in reader
+                                  if (row.get("step") or "").isdigit() and int(row["step"]) <= step]
+            except (OSError, ValueError, csv.Error) as error:
+                raise InputError(f"cannot read {self.path}, to which the run adds its metrics: {error}; remove it, and "
+                                 "a new one begins") from error
         self._write_anew()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
