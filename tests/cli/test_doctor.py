@@ -76,4 +76,4 @@ def test_an_unknown_flag_is_one_sentence(capsys):
     with pytest.raises(SystemExit) as stopped:
         doctor.main(["--jason"])
     error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1 and "did you mean --json" in error
+    assert stopped.value.code == 2 and error.count("\n") == 1 and "there is no flag --jason" in error
