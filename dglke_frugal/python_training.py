@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shortages_as_input_errors, shown
+from .flag_values import AUTO
 from .presets.auto import PREFIX
 from .removed_flags import instead_of_flag
 
@@ -51,7 +52,8 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
             `save_path`/data, from where other processes read it.
         valid, test: triples likewise, which are then ranked; or True to rank those of the data set, False for not.
         split: shares of train, valid and test by which `triples` is divided, such as (.9, .05, .05).
-        resume: folder of a run to go on with; then flags that were given to it need not be repeated.
+        resume: folder of a run to go on with; then flags that were given to it need not be repeated. "auto": the newest
+            run of this model and data set in `save_path`, or a new one.
         config: YAML file of flags; those of the call override them.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`), likewise; "auto", the default
             without `resume` and `config`, chooses flags by the size of the graph (docs/your-graph.md), for ComplEx if
@@ -88,7 +90,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     log_unused_flags(own, configured)
     try:
         with quiet():
-            folder = carry_out(configured, Path(own.resume) if own.resume else None,
+            folder = carry_out(configured, own.resume if own.resume in (None, AUTO) else Path(own.resume),
                                trackers=[*reports(own.report), called], graph=own.graph)
     except SystemExit as stopped:
         if stopped.code == 128 + signal.SIGINT:

@@ -50,6 +50,13 @@ def test_flags_from_a_file_and_a_run_that_goes_on(flags, tmp_path):
     np.testing.assert_array_equal(longer.model.entity, dglke_frugal.train(**flags).model.entity)
 
 
+def test_the_newest_run_goes_on_or_a_new_one_begins(flags):
+    first = dglke_frugal.train(resume="auto", **flags)
+    assert first.summary().startswith("TransE_l2 on ring: 40 steps")
+    again = dglke_frugal.train(resume="auto", **{**flags, "max_step": 50})
+    assert again.folder == first.folder and again.summary().startswith("TransE_l2 on ring: 50 steps")
+
+
 def test_flags_go_by_the_graph_s_size_unless_others_are_wanted(flags):
     given = {name: flags[name] for name in ("dataset", "data_path", "format", "data_files", "save_path", "seed")}
     run = dglke_frugal.train(**given, max_step=4)
