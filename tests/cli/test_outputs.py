@@ -128,8 +128,9 @@ def test_what_is_reported_of_a_split_does_not_take_the_place_of_a_part(trained, 
 @pytest.mark.parametrize("command", [name for name in WRITE if name != "export"])
 def test_a_place_that_cannot_be_written_ends_a_command_before_its_work(trained, capsys, monkeypatch, command, path):
     """Which may take hours; export and its formats need no work that would be lost."""
-    for module, work in (("evaluation", "evaluate"), ("inference.completion", "best_triples"), ("report.page", "make_page"),
-                         ("inference.similarity", "most_similar"), ("data.splitting", "divide")):
+    for module, work in (("evaluation", "evaluate"), ("inference.completion", "best_triples"),
+                         ("inference.similarity", "most_similar"), ("report.page", "make_page"),
+                         ("data.splitting", "divide")):
         monkeypatch.setattr(f"dglke_frugal.{module}.{work}", lambda *_, **__: pytest.fail("the work was done"))
     before = snapshot(trained)
     error = refused(capsys, WRITE[command], path)

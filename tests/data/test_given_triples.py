@@ -64,7 +64,8 @@ class ArrowColumn:
         return list(self._items)
 
 
-FORMS = {"arrow": arrow_table, "as arrow": ArrowLike, "list": list, "array": np.array, "objects": lambda rows: np.array(rows, dtype=object), "table": Table,
+FORMS = {"arrow": arrow_table, "as arrow": ArrowLike,
+         "list": list, "array": np.array, "objects": lambda rows: np.array(rows, dtype=object), "table": Table,
          "columns": lambda rows: tuple(map(list, zip(*rows))), "iterator": iter, "data frame": data_frame,
          "categories": lambda rows: data_frame(rows).astype("category")}
 
@@ -149,6 +150,7 @@ def test_missing_names_of_pandas(tmp_path):
     [
         (dict(triples=[]), "triples has no row"),
         (dict(triples=[("a", "r", None)]), "triples, row 0: the tail is missing"),
+        (dict(triples=[("x" * (1 << 20), "r", "b")]), "triples, row 0: the name of the head has 1,048,576 bytes"),
         (dict(triples=[("a", "r", "b"), ("a", float("nan"), "b")]), "triples, row 1: the relation is missing"),
         (dict(triples=[("a", "", "b")]), "triples, row 0: the relation has no name"),
         (dict(triples=[("a\tx", "r", "b")]), "triples, row 0: the name 'a.*' of the head has a tab"),
