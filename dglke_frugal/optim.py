@@ -51,7 +51,7 @@ class RowOptimizer(torch.optim.Optimizer):
         """lr: the step size, at least 0. clip: the largest norm of the sum of a row's gradients; a larger one is scaled
         down to it. settings: of a derived class, for param_groups. Raises ValueError."""
         if clip is not None and not (_is_finite(clip) and clip > 0):
-            raise ValueError(f"clip is a norm above 0, not {clip}")
+            raise ValueError(f"clip is a norm above 0, not {clip!r}")
         settings.update(lr=_rate(lr), clip=clip)
         # In place of Optimizer.__init__, which imports torch's compiler for the sake of parameters.
         self.__setstate__({"defaults": settings, "state": defaultdict(dict),
@@ -112,7 +112,7 @@ class SGD(RowOptimizer):
 class _WithState(RowOptimizer):
     def __init__(self, lr: float, eps: float, **settings):
         if not (_is_finite(eps) and eps > 0):
-            raise ValueError(f"eps is a number above 0, not {eps}")
+            raise ValueError(f"eps is a number above 0, not {eps!r}")
         super().__init__(lr, eps=eps, **settings)
 
     @property
@@ -170,7 +170,7 @@ class RowwiseAdam(_Adam):
 
 def _rate(value: Any) -> float:
     if not (_is_finite(value) and value >= 0):
-        raise ValueError(f"a learning rate is a number of at least 0, not {value}")
+        raise ValueError(f"a learning rate is a number of at least 0, not {value!r}")
     return float(value)
 
 
