@@ -84,7 +84,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
     if triples is not None:
         _refuse_other_data(flags)
-    quiet = contextlib.nullcontext if verbose else _quiet
+    quiet = partial(_lines_go, _PRINTED) if verbose else _quiet
     with quiet():
         own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
     log_unused_flags(own, configured)
@@ -186,7 +186,7 @@ class _Log(io.TextIOBase):
 
     def write(self, text: str) -> int:
         where = getattr(_of_thread, "where", _LOGGED)
-        if where == _PRINTED:
+        if where == _PRINTED and self.before is not None:  # as where the process has been started without
             return self.before.write(text)
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines if where == _LOGGED else ():
@@ -194,7 +194,8 @@ class _Log(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        self.before.flush()
+        if self.before is not None:
+            self.before.flush()
 
 
 @contextlib.contextmanager
