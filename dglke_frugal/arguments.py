@@ -12,7 +12,7 @@ import numpy as np
 
 from .data.column_names import COLUMN_NAMES
 from .data.graph import Triples
-from .errors import InputError, shown
+from .errors import InputError, first_line, shown
 
 Columns = Tuple[np.ndarray, np.ndarray, np.ndarray]
 _FORMS = ("triples are rows (head, relation, tail), as an array of shape (n, 3) or a list, or a tuple of three columns "
@@ -86,7 +86,7 @@ def read_ids(what: str, items: Any, id_of: Optional[Callable[[str], int]] = None
     if isinstance(items, (Mapping, Set)):
         raise InputError(f"{what}: a {type(items).__name__} has no order, so that answers could not be told apart; "
                          "give a list")
-    array = _array(items)
+    array = as_array(items)
     if array is not None:
         if array.ndim > 1:
             raise InputError(f"{what}: an array of shape {array.shape} is no list of ids; give one dimension")
@@ -138,10 +138,11 @@ def read_triples(triples: Any, read: Callable[[str, Any], np.ndarray] = read_ids
 def _columns(triples: Any) -> tuple:
     if isinstance(triples, Triples):
         return tuple(triples)
-    names = getattr(getattr(triples, "dtype", None), "names", None)  # of a structured array
+    # Of a structured array, and of pyarrow's tables, whose `columns` are no names.
+    names = getattr(getattr(triples, "dtype", None), "names", None) or getattr(triples, "column_names", None)
     if isinstance(triples, Mapping) or names or hasattr(triples, "columns") and hasattr(triples, "to_numpy"):
         return _named(triples, list(names or (triples if isinstance(triples, Mapping) else triples.columns)))
-    array = _array(triples)
+    array = as_array(triples)
     if array is not None:
         if array.ndim == 2 and array.shape[1] == 3:
             return tuple(array.T)
@@ -191,13 +192,18 @@ def _of_sequence(given: Any, members: list) -> tuple:
     return tuple(zip(*members))
 
 
-def _array(items: Any) -> Optional[np.ndarray]:
-    """An array, tensor or column of a table as NumPy's; None for all else."""
+def as_array(items: Any) -> Optional[np.ndarray]:
+    """An array, tensor or column of a table as NumPy's; None for all else. InputError for masked elements, and for a
+    tensor that NumPy cannot hold."""
     if hasattr(items, "detach"):
         items = items.detach().cpu()
     if np.ma.is_masked(items):
         raise InputError("an array of ids has masked elements; leave them out")
-    return np.asarray(items) if hasattr(items, "__array__") else None
+    try:
+        return np.asarray(items) if hasattr(items, "__array__") else None
+    except (TypeError, RuntimeError) as error:
+        raise InputError(f"a tensor of {items.dtype} is no array of ids ({first_line(error)}); give integers in a "
+                         "dense tensor") from None
 
 
 def _index(value: Any) -> Optional[int]:

@@ -66,16 +66,25 @@ def shortage(error: Optional[BaseException]) -> Optional[InputError]:
 
 
 def refused_path(error: BaseException) -> Optional[InputError]:
-    """The message where the system refuses a path, whatever is asked of it, or a disk is full; None of every other
-    error."""
+    """The message where the system refuses a path, whatever is asked of it, the current folder is gone, or a disk is
+    full; None of every other error."""
     if not isinstance(error, OSError):
         return None
+    if error.errno == errno.ENOENT and error.filename is None and not _has_current_folder():
+        return InputError("the current folder has been removed; change to one that is there")
     if error.errno in _FULL:
         place = "a file or the standard output" if error.filename is None else shown(error.filename)
         return InputError(f"cannot write {place}: {error.strerror}; free some space")
     if error.errno in _REFUSED and error.filename is not None:
         return InputError(f"cannot use {shown(error.filename)}: {error.strerror}; give a path that this user may use")
     return None
+
+
+def _has_current_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager

@@ -135,23 +135,35 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def check_output(path: str | os.PathLike, beginning: bytes) -> None:
+def check_output(path: str | os.PathLike, beginning: bytes, made: Optional[str | os.PathLike] = None) -> None:
     """Raise InputError unless a command may write its output to `path`: where there is no file yet, an empty one, or
-    one that an earlier call has written. So it never takes the place of an input, of a map or of another one's file.
+    one that an earlier call has written. So it never takes the place of an input, of a map or of another one's file,
+    and a command whose work takes long ends before it where the folder cannot be written.
 
-    beginning: pattern of how all outputs of the command begin. Nothing is asked of what is no regular file.
+    beginning: pattern of how all outputs of the command begin. made: a folder that the command makes. Nothing is asked
+    of what is no regular file.
     """
     path = Path(path)
     if path.name in _OF_A_RUN and (path.parent / "config.json").exists():
         raise InputError(f"{path} would be taken for a file of the run in {path.parent}; choose another name or folder")
     try:
         status = _status(path)
-        if status is None or not stat.S_ISREG(status.st_mode) or _standard_stream(status) is not None:
+        if status is not None and (not _is_file_or_folder(status) or _standard_stream(status) is not None):
+            return
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        folder = os.path.dirname(os.path.realpath(path))
+        if made is None or folder != os.path.realpath(made):
+            os.stat(os.path.join(folder, ""))  # whose error says why it is no folder
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if status is None:
             return
         with open(path, "rb") as file:
             start = file.read(4096)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
+        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable, or "
+                         "another name") from error
     if start and not re.match(beginning, start, re.DOTALL):
         raise InputError(f"{path} is there already, and is no earlier output of this command; choose another name, or "
                          "remove it")

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Mapping, Optional, Tuple
 
 import torch
 
@@ -49,9 +49,9 @@ class RowOptimizer(torch.optim.Optimizer):
 
     def __init__(self, lr: float, *, clip: Optional[float] = None, **settings: Any):
         """lr: the step size, at least 0. clip: the largest norm of the sum of a row's gradients; a larger one is scaled
-        down to it. Raises ValueError."""
-        if clip is not None and not (math.isfinite(clip) and clip > 0):
-            raise ValueError(f"clip is a norm above 0, not {clip}")
+        down to it. settings: of a derived class, for param_groups. Raises ValueError."""
+        if clip is not None and not (_is_finite(clip) and clip > 0):
+            raise ValueError(f"clip is a norm above 0, not {clip!r}")
         settings.update(lr=_rate(lr), clip=clip)
         # In place of Optimizer.__init__, which imports torch's compiler for the sake of parameters.
         self.__setstate__({"defaults": settings, "state": defaultdict(dict),
@@ -65,6 +65,20 @@ class RowOptimizer(torch.optim.Optimizer):
     @lr.setter
     def lr(self, value: float) -> None:
         self.param_groups[0]["lr"] = _rate(value)
+
+    def add_param_group(self, param_group: Any) -> None:
+        """Refused by ValueError: `step` does nothing, so that no parameter would be trained."""
+        raise ValueError("an optimizer of rows has no parameters, which its step would leave as they are; give them to "
+                         "one of torch.optim")
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """As torch's. Raises ValueError for the state of an optimizer of another kind."""
+        groups = state_dict.get("param_groups") or [{}]
+        missing = [name for name in self.defaults if name in self.param_groups[0] and name not in groups[0]]
+        if missing:
+            raise ValueError(f"this is the state of another optimizer than {type(self).__name__}: it has no "
+                             f"{' and no '.join(missing)}")
+        super().load_state_dict(dict(state_dict))
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
@@ -90,11 +104,15 @@ class SGD(RowOptimizer):
 
     name = "sgd"
 
+    def __init__(self, lr: float, *, clip: Optional[float] = None):
+        """lr, clip: as of every optimizer of rows."""
+        super().__init__(lr, clip=clip)
+
 
 class _WithState(RowOptimizer):
     def __init__(self, lr: float, eps: float, **settings):
-        if not (math.isfinite(eps) and eps > 0):
-            raise ValueError(f"eps is a number above 0, not {eps}")
+        if not (_is_finite(eps) and eps > 0):
+            raise ValueError(f"eps is a number above 0, not {eps!r}")
         super().__init__(lr, eps=eps, **settings)
 
     @property
@@ -127,7 +145,8 @@ class _Adam(_WithState):
     def __init__(self, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, *,
                  clip: Optional[float] = None):
         """betas: the shares of mean and mean square that an update keeps, from 0 to below 1."""
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(
+                _is_finite(beta) and 0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas are two numbers from 0 to below 1, not {betas}")
         super().__init__(lr, eps, betas=tuple(betas), clip=clip)
 
@@ -149,7 +168,15 @@ class RowwiseAdam(_Adam):
     name = "rowwise_adam"
 
 
-def _rate(value: float) -> float:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"a learning rate is a number of at least 0, not {value}")
+def _rate(value: Any) -> float:
+    if not (_is_finite(value) and value >= 0):
+        raise ValueError(f"a learning rate is a number of at least 0, not {value!r}")
     return float(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it is a finite number, of Python, NumPy or torch."""
+    try:
+        return math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):  # of text, of a tensor of several numbers, of a huge integer
+        return False

@@ -650,6 +650,8 @@ def check(config: TrainConfig) -> None:
               *([] if isinstance(config.evaluation.eval_interval, str) else ["eval_interval"]), "num_proc",
               "num_thread", "machine_timeout")
     _at_least(flags, 1, "lookahead")
+    if config.store.lookahead >= 2**31:
+        raise InputError(f"--lookahead is {config.store.lookahead}; give a number of steps below 2**31")
     if config.store.flush_threads is not None:
         _at_least(flags, 1, "flush_threads")
     _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience", "lr_patience")

@@ -8,12 +8,14 @@ import logging
 import os
 import signal
 import sys
+import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shortages_as_input_errors, shown
+from .flag_values import AUTO
 from .presets.auto import PREFIX
 from .removed_flags import instead_of_flag
 
@@ -50,7 +52,8 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
             `save_path`/data, from where other processes read it.
         valid, test: triples likewise, which are then ranked; or True to rank those of the data set, False for not.
         split: shares of train, valid and test by which `triples` is divided, such as (.9, .05, .05).
-        resume: folder of a run to go on with; then flags that were given to it need not be repeated.
+        resume: folder of a run to go on with; then flags that were given to it need not be repeated. "auto": the newest
+            run of this model and data set in `save_path`, or a new one.
         config: YAML file of flags; those of the call override them.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`), likewise; "auto", the default
             without `resume` and `config`, chooses flags by the size of the graph (docs/your-graph.md), for ComplEx if
@@ -74,19 +77,20 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     from .training.train import train as carry_out
 
     verbose = switch("verbose", verbose)
-    called = partial(CallbackTracker, callbacks=_checked(callbacks), output=sys.stdout)
+    output = sys.stdout.before if isinstance(sys.stdout, _Log) else sys.stdout
+    called = partial(CallbackTracker, callbacks=_checked(callbacks), around=partial(_lines_go, _PRINTED))
     if preset == PREFIX and (resume is not None or config is not None):
         preset = None
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
     if triples is not None:
         _refuse_other_data(flags)
-    quiet = contextlib.nullcontext if verbose else partial(contextlib.redirect_stdout, _Log())
+    quiet = partial(_lines_go, _PRINTED) if verbose else _quiet
     with quiet():
         own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
     log_unused_flags(own, configured)
     try:
         with quiet():
-            folder = carry_out(configured, Path(own.resume) if own.resume else None,
+            folder = carry_out(configured, own.resume if own.resume in (None, AUTO) else Path(own.resume),
                                trackers=[*reports(own.report), called], graph=own.graph)
     except SystemExit as stopped:
         if stopped.code == 128 + signal.SIGINT:
@@ -94,7 +98,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
         raise
     run = LoadedRun.load(folder)
     if not verbose:
-        print(run.summary())
+        print(run.summary(), file=output)
     return run
 
 
@@ -146,7 +150,7 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
         return {**found, **switches, **{name: True for name in there if switches.get(name) is None}}
 
     def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
-        with contextlib.redirect_stdout(io.StringIO()):  # which the run itself prints
+        with _quiet(), _lines_go(_DROPPED):  # which the run itself prints
             _configured({**flags, **with_switches(found)}, graph)
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
@@ -157,24 +161,69 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
 
 
 def _checked(callbacks: Any) -> List[Callable[..., Optional[bool]]]:
-    every = [callbacks] if callable(callbacks) else list(callbacks)
+    every = [callbacks] if callable(callbacks) or is_single(callbacks) else list(callbacks)
     wrong = [each for each in every if not callable(each)]
     if wrong:
         raise InputError(f"train(): a callback is {shown(repr(wrong[0]))}; give functions that take a Validation")
     return every
 
 
-class _Log(io.TextIOBase):
-    """Standard output whose lines go to the logger instead."""
+_LOGGED, _PRINTED, _DROPPED = range(3)  # where lines of a thread go that trains without verbose
+_of_thread = threading.local()
+_lock = threading.Lock()  # held where sys.stdout, which all threads share, takes another value
 
-    def __init__(self) -> None:
-        self._begun = ""
+
+class _Log(io.TextIOBase):
+    """Standard output whose lines go to the logger, but for those of threads that are in `_lines_go`.
+
+    Attributes:
+        before: the standard output in whose place it is.
+        calls: of train(), in threads of this process, that want it.
+    """
+
+    def __init__(self, before: Any) -> None:
+        self.before, self.calls, self._begun = before, 0, ""
 
     def write(self, text: str) -> int:
+        where = getattr(_of_thread, "where", _LOGGED)
+        if where == _PRINTED and self.before is not None:  # as where the process has been started without
+            return self.before.write(text)
         *lines, self._begun = (self._begun + text).split("\n")
-        for line in lines:
+        for line in lines if where == _LOGGED else ():
             log.info("%s", line)
         return len(text)
+
+    def flush(self) -> None:
+        if self.before is not None:
+            self.before.flush()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """While entered, standard output is a _Log, for all threads that have entered at the same time."""
+    with _lock:
+        if not isinstance(sys.stdout, _Log):
+            sys.stdout = _Log(sys.stdout)
+        replaced = sys.stdout
+        replaced.calls += 1
+    try:
+        with _lines_go(_LOGGED):
+            yield
+    finally:
+        with _lock:
+            replaced.calls -= 1
+            if not replaced.calls and sys.stdout is replaced:
+                sys.stdout = replaced.before
+
+
+@contextlib.contextmanager
+def _lines_go(where: int) -> Iterator[None]:
+    outer = getattr(_of_thread, "where", _LOGGED)
+    _of_thread.where = where
+    try:
+        yield
+    finally:
+        _of_thread.where = outer
 
 
 def _arguments(name: str, value: Any, default: Any) -> list[str]:

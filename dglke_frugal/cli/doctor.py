@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from ..extras import EXTRAS, install_command, missing, runs_on_this_python
 from .errors import reports_input_errors
+from .tool_flags import Parser
 
 COMMANDS = ("dglke_train", "dglke_eval", "dglke_predict", "dglke_emb_sim")
 PACKAGES = ("dglke-frugal", "torch", "numpy")
@@ -138,9 +138,9 @@ def _command_line(name, found):
     )
 
 
-def own_flags() -> argparse.ArgumentParser:
+def own_flags() -> Parser:
     """The command's flags."""
-    parser = argparse.ArgumentParser(prog="dglke_frugal doctor", description=__doc__)
+    parser = Parser(prog="dglke_frugal doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -68,7 +68,7 @@ def main(argv):
     config = SearchConfig(own.out, own.trials, own.parallel, own.seconds, not own.no_prune, own.search_seed,
                           metric=own.metric, sampler=own.sampler)
     if own.best:
-        check_output(own.best, rb"# [^\n]*, found by dglke_frugal search in ")
+        check_output(own.best, rb"# [^\n]*, found by dglke_frugal search in ", made=own.out)
     space = Space.read(own.space)
     if own.variants:
         space = space.with_variants(own.variants)

@@ -47,7 +47,7 @@ def main(argv):
     if options.seed < 0:
         raise InputError(f"--seed is {options.seed}; give a number that is not negative")
     if options.json:
-        check_output(options.json, _REPORT)
+        check_output(options.json, _REPORT, made=out)
     report = _split(options, out)
     print("\n".join(_lines(report, options.file)))
     if options.json:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import numpy as np
 
-from ..arguments import is_single, path as as_path, plain, read_triples
+from ..arguments import as_array, is_single, path as as_path, plain, read_triples
 from ..errors import InputError, shown
 from ..files import replace_file
 from ..options import check_dataset
@@ -89,7 +89,9 @@ class _Role:
     def ids(self, split: str, what: str, items: Any) -> np.ndarray:
         """The ids (n,) int64 of a column's names or ids."""
         if hasattr(items, "detach"):
-            items = items.detach().cpu().numpy()
+            items = as_array(items)
+        elif hasattr(items, "to_pylist"):  # of pyarrow, whose own elements are objects of its types
+            items = items.to_pylist()
         dtype = getattr(items, "dtype", None)
         if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or is_single(items):  # others may have gaps
             items = [items] if is_single(items) else list(items)

@@ -14,8 +14,9 @@ from ..extras import install_command
 from ..progress import progress
 from .cache import Sink
 from .column_names import header_order
-from .text import open_input
+from .text import BLOCK_BYTES, open_input
 
+_LONGEST_NAME = BLOCK_BYTES // 2 - 64  # in bytes: it is read as a line of a map, with its id
 _TOGETHER = 1 << 16  # rows of a Parquet file that are in memory as Python's strings
 Rows = Iterator[Tuple[int, Sequence]]  # (number of the line or row, from 1; head, relation, tail)
 
@@ -89,10 +90,14 @@ def name_bytes(where: str, role: str, name: object) -> bytes:
         raise InputError(f"{where}: the name {shown(repr(name))} of the {role} has a tab or a line end in it, which "
                          "maps of ids and names cannot hold; replace it, for instance by a space")
     try:
-        return name.encode("utf-8")
+        text = name.encode("utf-8")
     except UnicodeEncodeError:
         raise InputError(f"{where}: the name {shown(ascii(name))} of the {role} is half of a character; correct "
                          "it") from None
+    if len(text) > _LONGEST_NAME:
+        raise InputError(f"{where}: the name of the {role} has {len(text):,} bytes, and maps of ids and names hold "
+                         f"{_LONGEST_NAME:,} at most; shorten it")
+    return text
 
 
 def _csv_rows(path: Path, order: str) -> Rows:
@@ -142,7 +147,7 @@ def _parquet_rows(path: Path, order: str) -> Rows:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             places = header_order(names)
-            if places is None and len(names) != 3:
+            if places is None and (len(names) != 3 or len(set(names)) < 3):
                 raise InputError(f"{path} has the columns {shown(', '.join(names) or 'none')}; name three of them "
                                  "head, relation and tail")
             chosen = [names[place] for place in places or _places(order)]

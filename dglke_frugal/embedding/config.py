@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence
 
+import numpy as np
+
 from ..options import AUTO, CACHE_POLICIES, FLUSH_MODES
 
 
@@ -32,20 +34,26 @@ class CacheConfig:
     ranks: int = 1
 
     def __post_init__(self):
-        if not 0 <= self.cache_ratio <= 1:
-            raise ValueError(f"cache_ratio is a share from 0 to 1, not {self.cache_ratio}")
+        if not isinstance(self.cache_ratio, (int, float, np.number)) or not 0 <= self.cache_ratio <= 1:
+            raise ValueError(f"cache_ratio is a share from 0 to 1, not {self.cache_ratio!r}")
         for name, value, known in (("cache_policy", self.policy, CACHE_POLICIES),
                                    ("flush", self.flush, (AUTO, *FLUSH_MODES))):
             if value not in known:
                 raise ValueError(f"there is no {name} called {value!r}; there are {', '.join(known)}")
         if self.policy == "static" and self.hot_ids is None:
             raise ValueError("cache_policy='static' needs hot_ids, the ids that are used most; take 'lfu' without them")
+        if self.hot_ids is not None:
+            hot = np.asarray(self.hot_ids)
+            if hot.ndim != 1 or hot.size and hot.dtype.kind not in "iu":
+                raise ValueError(f"hot_ids are a list of ids, which are whole numbers, not {hot.dtype} of shape "
+                                 f"{hot.shape}")
+        for name in ("lookahead", "flush_threads", "ranks", *(() if self.max_rows is None else ("max_rows",))):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or not 1 <= value < 2**31:
+                raise ValueError(f"{name} is a whole number of at least 1, not {value!r}")
         if self.ranks > 1 and (self.max_rows is None or self.flush == "none"):
             raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other "
                              "than 'none'")
-        for name in ("lookahead", "flush_threads", "ranks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
 
     @property
     def policy(self) -> str:

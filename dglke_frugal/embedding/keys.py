@@ -176,8 +176,10 @@ class KeyTable:
         return there
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch of the epoch policies from now on, not lower than before."""
-        self._index.set_epoch(epoch)
+        """The epoch of the epoch policies from now on, not lower than before. Raises ValueError."""
+        if not isinstance(epoch, (int, np.integer)) or not 0 <= epoch < 2**32:
+            raise ValueError(f"an epoch is a whole number from 0 to 2**32 - 1, not {epoch!r}")
+        self._index.set_epoch(int(epoch))
 
     def entries(self):
         """(keys int64, rows int32, scores uint64, times of the last use int64), by row."""

@@ -109,8 +109,9 @@ class Embedding(nn.Module):
             raise ValueError("optimizer is one of dglke_frugal.optim: torch's optimizers do not see the rows, as they "
                              "are no parameters")
         if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(f"padding_idx {padding_idx} is outside the table of {num_embeddings} rows")
+            if not isinstance(padding_idx, (int, np.integer)) or not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(f"padding_idx {padding_idx!r} is outside the table of {num_embeddings} rows, which "
+                                 "whole numbers name")
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
@@ -123,6 +124,10 @@ class Embedding(nn.Module):
             if device.type not in ("cpu", "cuda"):
                 raise ValueError(f"an Embedding works on 'cpu' or 'cuda', not on {device}")
             device = torch.empty(0, device=device).device  # which says which GPU
+        elif device is None:
+            raise ValueError("device is None; give 'cpu' or 'cuda', or leave it out for the CPU")
+        if not isinstance(cache, (CacheConfig, type(None))):
+            raise ValueError(f"cache is a CacheConfig of dglke_frugal.embedding, not {cache!r}")
         self._ranks = 1 if cache is None else cache.ranks
         if keys is not None and self._ranks > 1:
             raise ValueError("rows by key are for one process; share a table of rows by number")
@@ -444,7 +449,8 @@ class Embedding(nn.Module):
                 gradients = gradients.to(table.torch_device)
             if gradients.dtype != torch.float32 or gradients.stride(-1) != 1 or (
                     gradients.stride(0) < gradients.shape[-1]):
-                gradients = gradients.to(torch.float32).contiguous()
+                # Not `contiguous`, which leaves the strides of one row as they are.
+                gradients = torch.empty(gradients.shape, dtype=torch.float32, device=gradients.device).copy_(gradients)
             scaler = scaler_of_backward() or ticket.scaler
             if scaler is not None:
                 gradients, finite = unscaled(gradients, scaler, self)

@@ -51,9 +51,10 @@ def candidate_counts(triples: Tuple, entities: int, known: Optional[KnownTriples
     heads, relations, tails = (np.asarray(column, np.int64) for column in triples)
     every = np.arange(len(heads))
     for number, side in enumerate(SIDES):
-        answers = KnownAnswers(side, tails if side == HEAD else heads, relations, known)
+        stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+        answers = KnownAnswers(side, stays, relations, known)
         # The triple itself is among its query's answers unless it is in none of the splits.
-        counts[number * len(heads) + every] -= np.maximum(answers.counts(every) - 1, 0)
+        counts[number * len(heads) + every] -= answers.counts(every) - answers.contain(every, moves[:, None])[:, 0]
     return counts
 
 

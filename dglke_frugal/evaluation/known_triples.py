@@ -195,12 +195,5 @@ class KnownAnswers:
     def contain(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Which of items (n, k) are answers of their query, of n: bool (n, k). Takes time for the items, not the
         answers."""
-        found = np.zeros(items.shape, bool)
-        own = self._query_of[queries]
-        order = np.argsort(own, kind="stable")
-        for members in np.split(order, np.flatnonzero(np.diff(own[order])) + 1):
-            if len(members):
-                answers = self._lists.of(own[members[0]])
-                place = np.minimum(np.searchsorted(answers, items[members]), len(answers) - 1)
-                found[members] = answers[place] == items[members] if len(answers) else False
-        return found
+        own = np.repeat(self._query_of[queries], items.shape[1])
+        return self._lists.contain(own, items.ravel()).reshape(items.shape)

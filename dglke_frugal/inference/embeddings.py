@@ -36,6 +36,13 @@ class Embeddings(Mapping):
         rows = np.array(take_rows(self._table, self._ids(items)), np.float32)
         return rows[0] if is_single(items) else rows
 
+    def get(self, items: Any, default: Any = None) -> Any:
+        """The row or the rows; `default` in place of the InputError for a name or an id that there is not."""
+        try:
+            return self[items]
+        except InputError:
+            return default
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 

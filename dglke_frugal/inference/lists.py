@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from pathlib import Path
 from typing import Iterable, Optional, Sequence, Union
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..data import text
 from ..data.graph import Names
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..files import replace_file
 
 TABLE = rb"(head\trel\ttail|left\tright)\tscore\n"  # how the results of both commands begin
@@ -36,16 +37,24 @@ def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
     ids = np.empty(len(lines), np.int64)
     for number, line in enumerate(lines, start=1):
         try:
-            ids[number - 1] = names.id_of(line) if names is not None else int(line)
+            ids[number - 1] = names.id_of(line) if names is not None else _id(line)
         except ValueError:
             raise InputError(
-                f"line {number} of {path} is {line!r}, which is no id; give numbers, or names with --raw_data "
-                "and map files") from None
+                f"line {number} of {path} is {shown(repr(line))}, which is no id; give numbers, or names with "
+                "--raw_data and map files") from None
         except OverflowError:
-            raise InputError(f"line {number} of {path} is {line!r}, which is too large for an id") from None
+            raise InputError(f"line {number} of {path} is {shown(repr(line))}, which is too large for an "
+                             "id") from None
         except InputError as error:
             raise InputError(f"line {number} of {path}: {error}") from None
     return ids
+
+
+def _id(line: str) -> int:
+    """Raises ValueError for text that is no number as others write it: Python takes names such as 1_2 for numbers."""
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", line):
+        raise ValueError(line)
+    return int(line)
 
 
 def write_table(path: PathLike, header: Sequence[str], columns: Iterable[Iterable]) -> None:

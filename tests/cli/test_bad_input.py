@@ -118,6 +118,8 @@ BAD = {
     "hidden_dim of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "9" * 500], ["--hidden_dim"]),
     "hidden_dim of thousands of digits": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "9" * 5000], ["--hidden_dim"]),
     "max_step beyond 64 bits": ({"train__txt": GOOD}, [*RAW, "--max_step", str(2**63)], ["--max_step"]),
+    "lookahead beyond 32 bits": ({"train__txt": GOOD}, [*RAW, "--flush", "p2f", "--lookahead", str(2**62)],
+                                 ["--lookahead"]),
     "seed of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--seed", "9" * 400], ["--seed"]),
     "cache_size of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--cache_size", "9" * 400], ["not a size"]),
     "cache_size with two points": ({"train__txt": GOOD}, [*RAW, "--cache_size", "1.2.3"], ["not a size"]),

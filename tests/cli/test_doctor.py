@@ -70,3 +70,10 @@ def test_huge_pages_are_those_that_the_system_grants(private, shared, granted, t
     assert [line.endswith("yes") for line in lines] == [each for each in granted.values() if each is not None]
     if granted["several"] is False:
         assert f"echo advise > {tmp_path / 'shmem_enabled'}" in lines[1]
+
+
+def test_an_unknown_flag_is_one_sentence(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        doctor.main(["--jason"])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1 and "there is no flag --jason" in error

@@ -124,6 +124,26 @@ def test_what_is_reported_of_a_split_does_not_take_the_place_of_a_part(trained, 
     assert (trained / "parts" / "train.tsv").read_text().startswith("e0\t")
 
 
+@pytest.mark.parametrize("path", ["no/such", "data", "data/train.txt/below"])
+@pytest.mark.parametrize("command", [name for name in WRITE if name != "export"])
+def test_a_place_that_cannot_be_written_ends_a_command_before_its_work(trained, capsys, monkeypatch, command, path):
+    """Which may take hours; export and its formats need no work that would be lost."""
+    for module, work in (("evaluation", "evaluate"), ("inference.completion", "best_triples"),
+                         ("inference.similarity", "most_similar"), ("report.page", "make_page"),
+                         ("data.splitting", "divide")):
+        monkeypatch.setattr(f"dglke_frugal.{module}.{work}", lambda *_, **__: pytest.fail("the work was done"))
+    before = snapshot(trained)
+    error = refused(capsys, WRITE[command], path)
+    assert f"cannot write {path}: " in error and snapshot(trained) == before
+
+
+def test_an_output_may_lie_in_the_folder_that_the_command_makes(trained):
+    split.main(["data/train.txt", "--out", "made", "--json", "made/report.json"])
+    assert (trained / "made" / "report.json").stat().st_size
+    with pytest.raises(InputError, match="cannot write new/report.json: No such file"):
+        check_output("new/report.json", b"x", made="other")
+
+
 def test_standard_output_and_devices_are_written(capfd):
     WRITE["predict"]("/dev/stdout")
     assert capfd.readouterr().out.startswith("head\trel\ttail\tscore\n")

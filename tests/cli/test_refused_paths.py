@@ -71,3 +71,15 @@ def test_of_standard_output_and_error(closing, says):
     command = f"{sys.executable} -m dglke_frugal presets > /dev/full {closing}"
     done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2 and done.stderr.endswith(says) and "Traceback" not in done.stderr
+
+
+def test_a_current_folder_that_is_gone(tmp_path):
+    (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
+    flags = " ".join([*SMALL, "--data_path", str(tmp_path), "--data_files", "train.txt"])
+    command = f"mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m dglke_frugal train {flags}"
+    here = Path(dglke_frugal.__file__).parents[1]
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(here)})
+    assert done.returncode == 2 and done.stderr.endswith("the current folder has been removed; change to one that is "
+                                                         "there\n"), done.stderr
+    assert done.stderr.count("\n") == 1

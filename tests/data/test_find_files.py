@@ -175,6 +175,9 @@ def test_parquet_that_cannot_be_read_is_one_sentence(tmp_path, monkeypatch):
         parquet.write_table(pyarrow.table(columns), path)
         with pytest.raises(InputError, match=says):
             load_graph("x", tmp_path, "raw_udd_hrt", ["train.parquet"])
+    parquet.write_table(pyarrow.table([pyarrow.array(["x"])] * 3, names=["a", "a", "b"]), path)
+    with pytest.raises(InputError, match="has the columns a, a, b; name three of them"):
+        load_graph("x", tmp_path, "raw_udd_hrt", ["train.parquet"])
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="cannot read .*train.parquet"):
         load_graph("x", tmp_path, "raw_udd_hrt", ["train.parquet"])

@@ -30,7 +30,42 @@ def data_frame(rows):
     return pandas.DataFrame(rows, columns=["head", "relation", "tail"])
 
 
-FORMS = {"list": list, "array": np.array, "objects": lambda rows: np.array(rows, dtype=object), "table": Table,
+def arrow_table(rows):
+    """With its columns in another order, which their names undo."""
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install '.[tables]')")
+    return pyarrow.table(dict(zip(["tail", "relation", "head"], list(zip(*rows))[::-1])))
+
+
+class ArrowLike:
+    """The part of a pyarrow Table that is used: `columns` are arrays, and NumPy takes them by their places."""
+
+    def __init__(self, rows):
+        self._by_name = dict(zip(["tail", "relation", "head"], list(zip(*rows))[::-1]))
+        self.column_names, self.columns = list(self._by_name), list(self._by_name.values())
+
+    def __getitem__(self, name):
+        return ArrowColumn(self._by_name[name])
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.columns, dtype=object).T
+
+
+class ArrowColumn:
+    def __init__(self, items):
+        self._items = items
+
+    def __len__(self):
+        return len(self._items)
+
+    def __iter__(self):
+        return ((item,) for item in self._items)
+
+    def to_pylist(self):
+        return list(self._items)
+
+
+FORMS = {"arrow": arrow_table, "as arrow": ArrowLike,
+         "list": list, "array": np.array, "objects": lambda rows: np.array(rows, dtype=object), "table": Table,
          "columns": lambda rows: tuple(map(list, zip(*rows))), "iterator": iter, "data frame": data_frame,
          "categories": lambda rows: data_frame(rows).astype("category")}
 
@@ -115,6 +150,7 @@ def test_missing_names_of_pandas(tmp_path):
     [
         (dict(triples=[]), "triples has no row"),
         (dict(triples=[("a", "r", None)]), "triples, row 0: the tail is missing"),
+        (dict(triples=[("x" * (1 << 20), "r", "b")]), "triples, row 0: the name of the head has 1,048,576 bytes"),
         (dict(triples=[("a", "r", "b"), ("a", float("nan"), "b")]), "triples, row 1: the relation is missing"),
         (dict(triples=[("a", "", "b")]), "triples, row 0: the relation has no name"),
         (dict(triples=[("a\tx", "r", "b")]), "triples, row 0: the name 'a.*' of the head has a tab"),

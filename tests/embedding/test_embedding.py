@@ -266,6 +266,19 @@ def test_the_gradient_is_the_derivative():
     torch.testing.assert_close((before.detach() - module.weight).float(), before.grad.float(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("cache", [None, CacheConfig(cache_ratio=0.3)], ids=["in place", "cached"])
+@pytest.mark.parametrize("dim", [1, DIM])
+@pytest.mark.parametrize("ids", [torch.tensor(3), torch.tensor([3])])
+def test_the_gradient_of_one_row_may_be_one_number_that_is_repeated(ids, dim, cache):
+    """As that of a sum, whose strides are 0: torch calls it contiguous where a row is one number."""
+    module = make(optim.SGD(0.5), dim=dim, init=Constant(2.0), cache=cache)
+    module(ids).sum().backward()
+    assert (module.weight[3] == 1.5).all()
+    rows = module(ids)
+    module.learn(rows, torch.ones(dim).expand(rows.shape))
+    assert (module.weight[3] == 1).all()
+
+
 def test_several_tables_in_a_step():
     modules = [make(optim.RowwiseAdagrad(0.1), seed=seed, cache=CacheConfig(cache_ratio=0.3)) for seed in range(3)]
     plain = [PlainTable(module.weight, optim.RowwiseAdagrad(0.1)) for module in modules]
@@ -393,7 +406,16 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: Embedding(0, 4, optim.SGD(1)), "at least one row"),
     (lambda: Embedding(4, 4, torch.optim.SGD), "no parameters"),
     (lambda: Embedding(4, 4, optim.SGD(1), padding_idx=4), "outside the table"),
+    (lambda: Embedding(4, 4, optim.SGD(1), padding_idx=1.5), "padding_idx 1.5"),
+    (lambda: Embedding(4, 4, optim.SGD(1), padding_idx="0"), "padding_idx '0'"),
     (lambda: Embedding(4, 4, optim.SGD(1), device="meta"), "'cpu' or 'cuda'"),
+    (lambda: Embedding(4, 4, optim.SGD(1), device=None), "device is None"),
+    (lambda: make(cache={"cache_ratio": 0.1}), "cache is a CacheConfig"),
+    (lambda: CacheConfig(cache_ratio="0.1"), "0 to 1"), (lambda: CacheConfig(lookahead=2.5), "lookahead is a whole"),
+    (lambda: CacheConfig(lookahead=10**12), "lookahead is a whole"),
+    (lambda: CacheConfig(flush_threads=1.5), "flush_threads is a whole"),
+    (lambda: CacheConfig(max_rows=0), "max_rows is a whole"), (lambda: CacheConfig(max_rows=1.5), "max_rows is a"),
+    (lambda: CacheConfig(hot_ids=[1.5]), "hot_ids are"), (lambda: CacheConfig(hot_ids=[[1], [2]]), "hot_ids are"),
     (lambda: CacheConfig(cache_ratio=2), "0 to 1"),
     (lambda: CacheConfig(flush="later"), "auto, p2f, direct, sync, none"),
     (lambda: make(cache=CacheConfig(flush="direct")), "use 'p2f' on the CPU"),

@@ -295,6 +295,8 @@ def test_erased_keys_begin_anew_and_reset_forgets_all():
     (lambda: make("customized")(torch.tensor([1])), ValueError, "customized"),
     (lambda: make()(torch.tensor([1]), torch.tensor([1])), ValueError, "customized"),
     (lambda: make("customized")(torch.tensor([1]), torch.tensor([-1])), ValueError, "at least 0"),
+    *((lambda epoch=epoch: make("epoch_lru").set_epoch(epoch), ValueError, "an epoch is a whole number")
+      for epoch in (-1, 2**32, 2.5, "a")),
     (lambda: Embedding(5, 4, OPTIMIZER).items(), ValueError, "no keys")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, error, sentence):
     with pytest.raises(error, match=sentence):

@@ -236,7 +236,30 @@ def test_a_lookup_without_a_gradient_moves_nothing(cache, device):
     (lambda: optim.SGD(-1), "learning rate"), (lambda: optim.Adam(float("nan")), "learning rate"),
     (lambda: optim.SGD(0.1, clip=0), "clip"), (lambda: optim.Adagrad(0.1, clip=float("inf")), "clip"),
     (lambda: optim.Adam(0.1, (0.9, 1.0)), "betas"),
-    (lambda: optim.Adam(0.1, (0.9,)), "betas"), (lambda: optim.RowwiseAdam(0.1, eps=0), "eps")])
+    (lambda: optim.Adam(0.1, (0.9,)), "betas"), (lambda: optim.RowwiseAdam(0.1, eps=0), "eps"),
+    (lambda: optim.SGD("0.1"), "learning rate"), (lambda: optim.SGD(None), "learning rate"),
+    (lambda: optim.SGD(torch.nn.Linear(1, 1).parameters()), "learning rate"),
+    (lambda: optim.SGD(torch.ones(2)), "learning rate"), (lambda: optim.SGD(0.1, clip="1"), "clip"),
+    (lambda: optim.Adam(0.1, 0.9), "betas"), (lambda: optim.Adam(0.1, None), "betas"),
+    (lambda: optim.Adam(0.1, ("a", "b")), "betas"), (lambda: optim.Adagrad(0.1, None), "eps"),
+    (lambda: optim.SGD(0.1).add_param_group({"params": [torch.zeros(1)]}), "no parameters"),
+    (lambda: optim.Adam(0.1).load_state_dict(optim.SGD(0.1).state_dict()), "has no eps and no betas")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         wrong()
+
+
+def test_settings_that_an_optimizer_does_not_have_are_refused():
+    """Rather than kept in param_groups, where nobody reads them."""
+    for kind in (optim.SGD, optim.RowwiseAdagrad, optim.Adagrad, optim.Adam, optim.RowwiseAdam):
+        with pytest.raises(TypeError, match="weight_decay"):
+            kind(0.1, weight_decay=0.1)
+
+
+def test_a_state_is_loaded_with_the_settings_that_it_has():
+    ours, theirs = optim.Adam(0.1), optim.Adam(0.2, (0.5, 0.6), 1e-3, clip=2.0)
+    ours.load_state_dict(theirs.state_dict())
+    assert (ours.lr, ours.betas, ours.eps, ours.param_groups[0]["clip"]) == (0.2, (0.5, 0.6), 1e-3, 2.0)
+    with pytest.raises(ValueError):
+        ours.load_state_dict(optim.SGD(0.3).state_dict())
+    assert (ours.lr, ours.betas) == (0.2, (0.5, 0.6))

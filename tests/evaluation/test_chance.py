@@ -18,14 +18,16 @@ def test_the_expectation_is_the_mean_of_reciprocals(n):
 def test_known_answers_do_not_compete():
     triples = np.array([[0, 0, 1], [0, 0, 2], [0, 0, 3], [4, 1, 1], [2, 0, 1]])
     columns = tuple(triples.T)
-    asked = tuple(triples[[0, 3]].T)
+    asked = [*triples[[0, 3]].tolist(), [0, 0, 5], [3, 0, 3]]  # two of them are not known
     facts = {tuple(triple) for triple in triples.tolist()}
     expected = [10 - sum((h, r, t) in facts and h != triple[0] for h in range(10))
-                for triple in triples[[0, 3]].tolist() for _, r, t in [triple]]
+                for triple in asked for _, r, t in [triple]]
     expected += [10 - sum((h, r, t) in facts and t != triple[2] for t in range(10))
-                 for triple in triples[[0, 3]].tolist() for h, r, _ in [triple]]
-    assert candidate_counts(asked, 10, KnownTriples([columns])).tolist() == expected == [9, 10, 8, 10]
-    assert candidate_counts(asked, 10, None).tolist() == [10] * 4
+                 for triple in asked for h, r, _ in [triple]]
+    asked = tuple(np.array(asked).T)
+    counted = candidate_counts(asked, 10, KnownTriples([columns]))
+    assert counted.tolist() == expected == [9, 10, 10, 9, 8, 10, 7, 10]
+    assert candidate_counts(asked, 10, None).tolist() == [10] * 8
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,8 @@ def test_embeddings_by_name(run):
     assert repr(run.relation_embeddings) == f"<Embeddings of 5 names, {run.model.relation.shape[1]} numbers each>"
     with pytest.raises(InputError, match="the graph has no 'x'"):
         run.embedding("x")
+    assert run.embeddings.get("x") is None and run.embeddings.get(ENTITIES, "none") == "none"
+    np.testing.assert_array_equal(run.embeddings.get("entity 7"), table[7])
     pandas = pytest.importorskip("pandas", reason="pandas is not installed (pip install '.[tables]')")
     frame = run.embeddings.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and (frame.loc["entity 7"].to_numpy() == table[7]).all()

@@ -10,6 +10,8 @@ from evaluation.random_models import random_model
 from evaluation.ranking_oracle import score
 
 from dglke_frugal.cli import emb_sim, predict
+from dglke_frugal.errors import InputError
+from dglke_frugal.inference.lists import read_list
 from inference.make_run import write_run
 
 
@@ -150,3 +152,13 @@ def test_help_needs_no_torch(module):
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
     assert "usage" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("line", ["1_0", "\u0661", "9" * 5000 + "x", "1 0"])
+def test_names_that_python_takes_for_numbers_are_no_ids(tmp_path, line):
+    (tmp_path / "list").write_text(f"3\n +1 \n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 3 of .*list is .*, which is no id; give numbers") as refused:
+        read_list(tmp_path / "list")
+    assert len(str(refused.value)) < 400
+    (tmp_path / "list").write_text("3\n +1 \n")
+    assert read_list(tmp_path / "list").tolist() == [3, 1]

@@ -109,6 +109,8 @@ def test_columns_are_not_copied_and_keep_their_type():
         ([(10**30, 0, 1)], "entity id 1000"),
         (np.ma.masked_array([[0, 0, 1]], mask=[[False, False, True]]), "masked elements"),
         ((np.zeros((2, 2), int), 0, 1), r"heads: an array of shape \(2, 2\) is no list of ids"),
+        (torch.ones(1, 3, dtype=torch.bfloat16), "a tensor of torch.bfloat16 is no array of ids .*; give integers"),
+        ((torch.tensor([1, 2]).to_sparse(), 0, 1), "a tensor of torch.int64 is no array of ids .* in a dense tensor"),
     ],
 )
 def test_what_is_no_triples_or_may_be_two_things_is_refused(triples, says):

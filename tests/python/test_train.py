@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,13 @@ def test_flags_from_a_file_and_a_run_that_goes_on(flags, tmp_path):
     longer = dglke_frugal.train(resume=run.folder, max_step=40)
     assert longer.folder == run.folder
     np.testing.assert_array_equal(longer.model.entity, dglke_frugal.train(**flags).model.entity)
+
+
+def test_the_newest_run_goes_on_or_a_new_one_begins(flags):
+    first = dglke_frugal.train(resume="auto", **flags)
+    assert first.summary().startswith("TransE_l2 on ring: 40 steps")
+    again = dglke_frugal.train(resume="auto", **{**flags, "max_step": 50})
+    assert again.folder == first.folder and again.summary().startswith("TransE_l2 on ring: 50 steps")
 
 
 def test_flags_go_by_the_graph_s_size_unless_others_are_wanted(flags):
@@ -180,6 +188,8 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
      (dict(split=(0.8, 0.1, 0.1)), "split divides triples; give triples"),
      (dict(triples=RING, verbose="yes"), "verbose is 'yes'; give True or False"),
      (dict(triples=RING, callbacks=[3]), "a callback is 3; give functions"),
+     (dict(triples=RING, callbacks=3), "a callback is 3; give functions"),
+     (dict(triples=RING, callbacks=None), "a callback is None; give functions"),
      (dict(triples=RING, max_epoch=3, max_step=4), "--max_step and --max_epoch both say"),
      (dict(triples=RING, max_epoch=-1), "--max_epoch is -1"),
      (dict(triples=RING, max_epoch=1, eval_interval="2 weeks"), "'2 weeks' is neither a number of steps nor of"),
@@ -200,6 +210,43 @@ def test_lines_go_to_the_logger_or_are_printed(tmp_path, capsys, caplog):
     caplog.clear()
     dglke_frugal.train(RING, **SMALL, max_step=4, save_path=tmp_path, verbose=True)
     assert "Finished. Read 60 train triples.\n" in capsys.readouterr().out and not caplog.messages
+
+
+def test_standard_output_is_what_it_was_after_trainings_in_several_threads(tmp_path, capsys):
+    """The first to begin is the first to end."""
+    began, ended, before = threading.Event(), threading.Event(), sys.stdout
+
+    def first(validation):
+        assert began.wait(60)
+
+    def second(validation):
+        began.set()
+        assert ended.wait(60)
+
+    def train(name, callback):
+        dglke_frugal.train(RING[5:], valid=RING[:5], **SMALL, max_step=4, eval_interval=4, callbacks=callback,
+                           save_path=tmp_path / name)
+        if callback is first:
+            ended.set()
+
+    threads = [threading.Thread(target=train, args=(each.__name__, each)) for each in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sys.stdout is before
+    assert [line.partition(" on ")[0] for line in capsys.readouterr().out.splitlines()] == ["TransE_l2"] * 2
+
+
+def test_a_process_without_standard_output_trains(tmp_path):
+    code = ("import sys, dglke_frugal\n"
+            "assert sys.stdout is None\n"
+            f"run = dglke_frugal.train({RING!r}, valid={RING[:5]!r}, **{SMALL!r}, max_step=4, eval_interval=2,\n"
+            f"                         callbacks=lambda validation: print(1), save_path={str(tmp_path)!r})\n"
+            "assert sys.stdout is None and run.config['max_step'] == 4\n")
+    done = subprocess.run(["bash", "-c", 'exec "$@" >&-', "bash", sys.executable, "-c", code], stderr=subprocess.PIPE,
+                          text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_callbacks_are_told_of_validations_and_may_stop(tmp_path, capsys):

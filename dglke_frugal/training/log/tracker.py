@@ -8,11 +8,10 @@ import csv
 import json
 import math
 import os
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, TextIO
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol, Sequence
 
 from ...errors import InputError
 from ...extras import install_command
@@ -169,10 +168,16 @@ class CsvTracker:
 
     def start(self, config: Mapping[str, Any], step: int) -> None:
         if step and self.path.is_file():
-            with open(self.path, encoding="utf-8", newline="") as file:
-                reader = csv.DictReader(file)
-                self._rows = [row for row in reader if (row.get("step") or "").isdigit() and int(row["step"]) <= step]
-                self._names = [*(reader.fieldnames or self._names)]
+            try:
+                with open(self.path, encoding="utf-8", newline="") as file:
+                    reader = csv.DictReader(file)
+                    self._names = [*(reader.fieldnames or self._names)]
+                    # By these names: a line that somebody has changed may have more.
+                    self._rows = [{name: row[name] for name in self._names} for row in reader
+                                  if (row.get("step") or "").isdigit() and int(row["step"]) <= step]
+            except (OSError, ValueError, csv.Error) as error:
+                raise InputError(f"cannot read {self.path}, to which the run adds its metrics: {error}; remove it, and "
+                                 "a new one begins") from error
         self._write_anew()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -222,9 +227,9 @@ class CallbackTracker:
     """
 
     def __init__(self, folder: os.PathLike, callbacks: Sequence[Callable[[Validation], Optional[bool]]],
-                 output: Optional[TextIO] = None):
-        """output: the standard output that the functions have."""
-        self._folder, self._callbacks, self._output = Path(folder), callbacks, output
+                 around: Callable[[], ContextManager] = contextlib.nullcontext):
+        """around: makes a context that the functions run in."""
+        self._folder, self._callbacks, self._around = Path(folder), callbacks, around
         self.wants_stop = False
 
     def start(self, config: Mapping[str, Any], step: int) -> None:
@@ -234,7 +239,7 @@ class CallbackTracker:
         found = {name.partition("/")[2]: value for name, value in metrics.items() if name.startswith("valid/")}
         if not found:
             return
-        with contextlib.redirect_stdout(self._output or sys.stdout):
+        with self._around():
             for call in self._callbacks:
                 self.wants_stop |= call(Validation(step, dict(found), self._folder)) is True
 

@@ -136,6 +136,23 @@ def test_csv_has_a_row_for_each_step_and_forgets_what_a_resume_repeats(tmp_path)
     assert rows() == []
 
 
+def test_a_csv_that_somebody_has_changed(tmp_path):
+    def again():
+        tracker = make_tracker(tmp_path, ["csv"])
+        tracker.start({}, 10)
+        tracker.close()
+
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,time,train/loss\n10,1,0.5,a note,another\n1,1\nsum,,7\n")
+    again()
+    assert path.read_text().splitlines() == ["step,time,train/loss", "10,1,0.5", "1,1,"]
+    for damaged in (b"step,time\n\xff\xfe\n", "step,time\n\u00b2,1\n".encode()):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="cannot read .*metrics.csv.*; remove it"):
+            again()
+        assert path.read_bytes() == damaged
+
+
 def test_mlflow_goes_on_under_its_id(tmp_path, monkeypatch):
     from types import SimpleNamespace
 
