@@ -35,7 +35,7 @@ cpp-and-install:
 cpp-and-python:
 	@$(MAKE) --keep-going --jobs=2 test-python test-cpp-and-sanitize
 test-cpp-and-sanitize:
-	@nice -n 19 $(MAKE) --keep-going --jobs=1 test-cpp sanitize
+	@nice -n 19 $(MAKE) --keep-going --jobs=2 test-cpp sanitize
 
 test-python: $(VENV)/installed-for-tests
 	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile --no-loadscope-reorder
