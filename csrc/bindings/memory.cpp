@@ -40,7 +40,7 @@ void for_rows(const HostTable& table, std::int64_t first, const Array& matrix, B
   check_columns(table, matrix);
   if (first < 0 || first + count > table.rows()) throw nb::index_error("rows must lie in the table");
   const nb::gil_scoped_release release;
-  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(first + i, matrix.data() + i * table.layout().dim);
   });
 }
@@ -242,7 +242,7 @@ void bind(nb::module_& module) {
             check_columns(table, out);
             if (out.shape(0) != records.size()) throw std::invalid_argument("the matrix must have one row per id");
             const nb::gil_scoped_release release;
-            default_pool().parallel_for(length(ids), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+            default_pool()->parallel_for(length(ids), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
               for (std::int64_t i = begin; i < end; ++i)
                 table.read(ids.data()[i], out.data() + i * table.layout().dim);
             });

@@ -37,7 +37,7 @@ std::size_t trailing_space(std::string_view text) {
 std::int64_t count_newlines(std::string_view text) {
   std::atomic<std::int64_t> total{0};
   const auto size = static_cast<std::int64_t>(text.size());
-  default_pool().parallel_for(size, 1 << 20, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(size, 1 << 20, [&](std::int64_t begin, std::int64_t end) {
     total += std::count(text.data() + begin, text.data() + end, '\n');
   });
   return total;
@@ -52,7 +52,7 @@ std::vector<LineRange> split_lines(std::string_view block, int parts) {
     block.remove_prefix(end);
   }
   std::vector<std::int64_t> lines(ranges.size());
-  default_pool().parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       lines[i] = std::count(ranges[i].text.begin(), ranges[i].text.end(), '\n');
   });

@@ -23,7 +23,7 @@ MaybeComplaint complain(Kind kind, std::int64_t line, int column, std::string_vi
 template <class Body>
 MaybeComplaint for_each_range(const std::vector<LineRange>& ranges, const Body& body) {
   std::vector<MaybeComplaint> complaints(ranges.size());
-  default_pool().parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) complaints[i] = body(static_cast<std::size_t>(i));
   });
   for (MaybeComplaint& complaint : complaints)
@@ -230,7 +230,7 @@ template <class Id>
 MaybeComplaint parse_id_triples(std::string_view block, const LineFormat& format, std::int64_t n_entities,
                                 std::int64_t n_relations, const TripleColumns<Id>& out) {
   const bool plain = format.delimiter.size() == 1;
-  const std::vector<LineRange> ranges = split_lines(block, default_pool().threads());
+  const std::vector<LineRange> ranges = split_lines(block, default_pool()->threads());
   return for_each_range(ranges, [&](std::size_t i) {
     return first_of_lines(ranges[i], [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
       if (plain && parse_plain_id_line(line, number, format, n_entities, n_relations, out)) return {};
@@ -246,7 +246,7 @@ template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, st
 
 MaybeComplaint parse_name_triples(std::string_view block, const LineFormat& format, bool number_new,
                                   NameTable& entities, NameTable& relations, const TripleColumns<std::int32_t>& out) {
-  const std::vector<LineRange> ranges = split_lines(block, default_pool().threads());
+  const std::vector<LineRange> ranges = split_lines(block, default_pool()->threads());
   std::vector<NamedRows> unknown(ranges.size());
 
   // Look up in parallel; the tables do not change meanwhile.

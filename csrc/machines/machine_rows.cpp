@@ -246,7 +246,7 @@ void MachineRows::apply(MachineBlock block, std::int64_t boundary) {
       }
     }
   }
-  default_pool().parallel_for(static_cast<std::int64_t>(due.size()), kSharedRowsPerTask,
+  default_pool()->parallel_for(static_cast<std::int64_t>(due.size()), kSharedRowsPerTask,
                               [&](std::int64_t first, std::int64_t last) {
                                 for (std::int64_t i = first; i < last; ++i)
                                   apply_gradients(*step, due[static_cast<std::size_t>(i)]);

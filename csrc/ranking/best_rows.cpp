@@ -55,7 +55,7 @@ std::vector<FoundRow> best_rows(const BestRowsTask& task) {
   std::vector<FoundRow> result;
   std::mutex mutex;
   const std::int64_t queries = task.queries.rows, strip = tile_kernel().strip_queries;
-  default_pool().parallel_for((queries + strip - 1) / strip, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for((queries + strip - 1) / strip, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first_query = begin * strip, last_query = std::min(queries, end * strip);
     std::vector<Shortlist> shortlists(last_query - first_query);
     TileLoop loop(task.operation, task.queries, task.table, task.bias);

@@ -67,7 +67,7 @@ double pair_key(Operation operation, const float* a, const float* b, std::int64_
 
 void pair_keys(Operation operation, const RowsView& queries, const RowsView& table, const std::int64_t* query_ids,
                const std::int64_t* row_ids, std::int64_t count, double* keys) {
-  default_pool().parallel_for(count, 256, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       keys[i] = pair_key(operation, queries.row(query_ids[i]), table.row(row_ids[i]), table.dim);
     }

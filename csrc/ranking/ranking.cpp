@@ -89,7 +89,7 @@ std::vector<UncertainPair> count_better(const RankingTask& task, std::int64_t* b
   std::vector<UncertainPair> uncertain;
   std::mutex mutex;
   const std::int64_t group = task.candidates ? task.group : tile_kernel().strip_queries;
-  default_pool().parallel_for((queries + group - 1) / group, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for((queries + group - 1) / group, 1, [&](std::int64_t begin, std::int64_t end) {
     Ranker ranker(task, better);
     if (task.candidates) {
       for (std::int64_t g = begin; g < end; ++g) {

@@ -11,7 +11,7 @@ namespace frugal {
 void copy_to_destination(const StepRows& rows) {
   const auto source = rows.source();
   const auto destination = rows.destination();
-  default_pool().parallel_for(static_cast<std::int64_t>(source.size()), 64, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(static_cast<std::int64_t>(source.size()), 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
       if (destination[u] != nullptr && source[u] != destination[u])
         std::copy_n(source[u], rows.layout().record_floats(), destination[u]);

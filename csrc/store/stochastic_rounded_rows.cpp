@@ -30,7 +30,7 @@ void StochasticRoundedRows::begin(std::int64_t step) {
   updated_ = records_;
   for (std::int64_t u = 0; u < count; ++u)
     if (destination[u] == nullptr) updated_[u] = nullptr;
-  default_pool().parallel_for(count, kRoundedRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+  default_pool()->parallel_for(count, kRoundedRowsPerTask, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t u = first; u < last; ++u) expand_record(beneath_.layout(), source[u], records_[u]);
   });
 }
@@ -38,7 +38,7 @@ void StochasticRoundedRows::begin(std::int64_t step) {
 void StochasticRoundedRows::end() {
   const auto rows = beneath_.rows();
   const auto destination = beneath_.destination();
-  default_pool().parallel_for(static_cast<std::int64_t>(rows.size()), kRoundedRowsPerTask,
+  default_pool()->parallel_for(static_cast<std::int64_t>(rows.size()), kRoundedRowsPerTask,
                               [&](std::int64_t first, std::int64_t last) {
                                 for (std::int64_t u = first; u < last; ++u)
                                   if (destination[u] != nullptr)

@@ -68,7 +68,7 @@ void HostTable::manage() {
   memory_ = std::make_shared<SharedMapping>();
   managed_ = std::make_shared<ManagedMemory>(mapped_bytes());
   data_ = reinterpret_cast<float*>(managed_->data()) + part_.part * layout_.stride;
-  default_pool().parallel_for(rows_, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(rows_, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     std::fill(all_parts() + begin * pitch(), all_parts() + end * pitch(), 0.0f);
   });
 }
@@ -103,7 +103,7 @@ void HostTable::init(const Numbers& numbers, const FilledPart& part) {
   if (part.first < 0 || rows < 0 || part.first + rows > rows_) throw std::invalid_argument("rows outside of the table");
   const bool whole_rows = filled == whole_dim && ranges.size() == 1;
   const std::int64_t at_a_time = std::max<std::int64_t>(1, kNumbersAtATime / dim);
-  default_pool().parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> values(static_cast<std::size_t>(at_a_time * dim));
     for (std::int64_t id = part.first + begin; id < part.first + end; id += at_a_time) {
       const std::int64_t count = std::min(at_a_time, part.first + end - id);

@@ -213,10 +213,11 @@ def test_lines_go_to_the_logger_or_are_printed(tmp_path, capsys, caplog):
 
 
 def test_standard_output_is_what_it_was_after_trainings_in_several_threads(tmp_path, capsys):
-    """The first to begin is the first to end."""
-    began, ended, before = threading.Event(), threading.Event(), sys.stdout
+    """The first to begin is the first to end; one of them runs at a time."""
+    waits, began, ended, before = threading.Event(), threading.Event(), threading.Event(), sys.stdout
 
     def first(validation):
+        waits.set()
         assert began.wait(60)
 
     def second(validation):
@@ -230,8 +231,9 @@ def test_standard_output_is_what_it_was_after_trainings_in_several_threads(tmp_p
             ended.set()
 
     threads = [threading.Thread(target=train, args=(each.__name__, each)) for each in (first, second)]
-    for thread in threads:
-        thread.start()
+    threads[0].start()
+    assert waits.wait(60)
+    threads[1].start()
     for thread in threads:
         thread.join()
     assert sys.stdout is before

@@ -40,7 +40,7 @@ void run_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task
   if (const RunInTeam run = borrowed.load(std::memory_order_relaxed))
     run([](void* data) { static_cast<Tasks*>(data)->work(); }, &all, 0, 0);
   else
-    default_pool().run([&](int) { all.work(); });
+    default_pool()->run([&](int) { all.work(); });
   if (all.error) std::rethrow_exception(all.error);
 }
 

@@ -15,13 +15,13 @@ namespace frugal {
 namespace {
 
 std::mutex pool_mutex;
-std::unique_ptr<ThreadPool> pool;  // guarded by pool_mutex
+std::shared_ptr<ThreadPool> pool;  // guarded by pool_mutex
 
 // A forked child has the pool's memory but none of its threads: let go of it (a destructor would join nobody).
 [[maybe_unused]] const int at_fork = pthread_atfork(
     [] { pool_mutex.lock(); }, [] { pool_mutex.unlock(); },
     [] {
-      static_cast<void>(pool.release());
+      new std::shared_ptr<ThreadPool>(std::move(pool));
       pool_mutex.unlock();
     });
 
@@ -92,18 +92,18 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
   });
 }
 
-ThreadPool& default_pool() {
+std::shared_ptr<ThreadPool> default_pool() {
   const std::lock_guard lock(pool_mutex);
-  if (!pool) pool = std::make_unique<ThreadPool>(usable_cores());
-  return *pool;
+  if (!pool) pool = std::make_shared<ThreadPool>(usable_cores());
+  return pool;
 }
 
 void set_num_threads(int threads) {
-  auto replacement = std::make_unique<ThreadPool>(threads);
+  auto replacement = std::make_shared<ThreadPool>(threads);
   const std::lock_guard lock(pool_mutex);
-  pool = std::move(replacement);
+  pool.swap(replacement);
 }
 
-int num_threads() { return default_pool().threads(); }
+int num_threads() { return default_pool()->threads(); }
 
 }  // namespace frugal

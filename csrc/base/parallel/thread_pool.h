@@ -52,9 +52,10 @@ class ThreadPool {
   std::exception_ptr error_;                              // guarded by error_mutex_
 };
 
-// The pool of all that is given none. Sized by set_num_threads, at first by the cores this process may use.
-ThreadPool& default_pool();
-void set_num_threads(int threads);  // throws std::invalid_argument if threads < 1; not while kernels run
+// The pool of all that is given none. Sized by set_num_threads, at first by the cores this process may use. Kernels that
+// run in another thread keep the pool that they began with.
+std::shared_ptr<ThreadPool> default_pool();
+void set_num_threads(int threads);  // throws std::invalid_argument if threads < 1
 int num_threads();
 
 // Cores that this process may use, at least 1.

@@ -11,7 +11,7 @@ namespace {
 // body(i) for those of `count` rows that this rank owns; row_of(i): their ids.
 template <typename RowOf, typename Body>
 void for_owned(const OwnerTransferRows& rows, std::int64_t count, RowOf row_of, Body body) {
-  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       if (rows.owns(row_of(i))) body(i);
   });

@@ -6,7 +6,7 @@ namespace frugal::cpu {
 
 void penalize_rows(const RowPenalty& penalty) {
   const RowPenalty p = penalty;
-  default_pool().parallel_for(p.count, kRowsPerTask, [&p](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(p.count, kRowsPerTask, [&p](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       const float factor = p.share * static_cast<float>(p.times[u]);
       double sum = 0.0;

@@ -49,7 +49,7 @@ void for_pieces(std::int64_t m, std::int64_t vectors, std::int64_t begin, std::i
 void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a, Rows b, Rows c) {
   const Kernels& best = kernels();
   const std::int64_t vectors = whole_vectors(n);
-  default_pool().parallel_for((vectors + kPanels - 1) / kPanels, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for((vectors + kPanels - 1) / kPanels, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> panels(static_cast<std::size_t>(kPanels * k * kLanes));
     for (std::int64_t v = begin * kPanels; v < std::min(vectors, end * kPanels); v += kPanels) {
       const std::int64_t count = std::min(kPanels, vectors - v);
@@ -69,7 +69,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Ro
   const std::int64_t all_vectors = whole_vectors(n), across = (all_vectors + kProductVectors - 1) / kProductVectors;
   const std::int64_t parts = std::max<std::int64_t>(1, (k + kMostDepths - 1) / kMostDepths);
   const bool gathers = a.depth_stride != 1 && a.row_stride == 1;
-  default_pool().parallel_for(tiles_of(m) * across, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(tiles_of(m) * across, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t room = gathers ? kPieceTiles * kTileRows * std::min(k, kMostDepths) : 0;
     std::vector<float> tiles(static_cast<std::size_t>(room));
     for (std::int64_t part = 0; part < parts; ++part) {

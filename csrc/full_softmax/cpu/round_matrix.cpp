@@ -8,7 +8,7 @@ namespace frugal::cpu {
 namespace {
 
 void round_rows(const MatrixRounding& r, float power) {
-  default_pool().parallel_for(r.to_rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(r.to_rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       for (std::int64_t j = 0; j < r.to_columns; ++j)
         r.to[i * r.to_columns + j] = i < r.rows && j < r.columns

@@ -87,7 +87,7 @@ void narrow_row(float* row, std::int64_t columns, const SlopeForm& form) {
 }  // namespace
 
 void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::int64_t part) {
-  default_pool().parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       for (std::int64_t at = 0; at < tile.columns; at += part) {
         ScoreTile columns = tile;
@@ -99,7 +99,7 @@ void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const Softma
 
 void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
                  const SlopeForm& form) {
-  default_pool().parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> raw;
     for (std::int64_t i = begin; i < end; ++i) {
       row_slopes(tile, targets, log_sum[i], scale ? scale[i] : form.factor, i, raw);
@@ -111,7 +111,7 @@ void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const flo
 void update_tile(const TableRows& table, std::int64_t first, std::int64_t count, const float* gradients,
                  std::int64_t stride, const std::int32_t* slot, float* aside, const UpdateRule& rule) {
   const int power = sum_level_power(table.dim / kSumPartials);
-  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t j = begin; j < end; ++j) {
       const float* const gradient = gradients + j * stride;
       if (slot[first + j] >= 0) {
@@ -129,7 +129,7 @@ void update_tile(const TableRows& table, std::int64_t first, std::int64_t count,
 void update_rows(const TableRows& table, const std::int64_t* ids, const std::int32_t* used, const float* gradients,
                  const UpdateRule& rule) {
   const int power = sum_level_power(table.dim / kSumPartials);
-  default_pool().parallel_for(*used, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(*used, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       float* const row = table.rows + ids[u] * table.stride;
       update_from_sum<HostWarp, 1>(row, row, gradients + u * table.dim, table.dim, rule, power, 0);
@@ -141,7 +141,7 @@ void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int6
   const std::uint32_t limit = dropout_limit(dropout.rate);
   const float kept = 1.0f / (1.0f - dropout.rate);
   const std::int64_t blocks = (dim + 3) / 4;
-  default_pool().parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       for (std::int64_t block = 0; block < blocks; ++block) {
         const PhiloxWords words = dropout_words(dropout.seed, *dropout.step, dropout.part,

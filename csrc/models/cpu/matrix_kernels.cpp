@@ -12,7 +12,7 @@ namespace {
 template <typename Body>
 void for_tiles(const MatrixRows& m, const Body& body) {
   const std::int64_t tiles = matrix_tiles(m.height, m.width);
-  default_pool().parallel_for(m.count * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(m.count * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t u = i / tiles;
       if (m.offset[u] == m.offset[u + 1]) continue;
@@ -39,7 +39,7 @@ void add_gradient(const MatrixRows& m, const MatrixGradients& g, std::int32_t ed
 
 void matrix_products(const MatrixRows& m, bool transposed, const float* x, std::int64_t vectors, float* y) {
   const std::int64_t in = transposed ? m.height : m.width, out = transposed ? m.width : m.height;
-  default_pool().parallel_for(m.edges, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(m.edges, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin * vectors; k < end * vectors; ++k) {
       const float *matrix = m.matrix(m.slot[k / vectors]), *from = x + k * in;
       float* to = y + k * out;

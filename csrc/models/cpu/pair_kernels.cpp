@@ -19,7 +19,7 @@ void distances_of(const PairShape& s, const float* mine, const float* theirs, fl
     const float* others = theirs + chunk * s.theirs * s.columns;
     for (std::int64_t j = 0; j < s.theirs; ++j)
       for (std::int64_t k = 0; k < s.columns; ++k) turned[k * s.theirs + j] = others[j * s.columns + k];
-    default_pool().parallel_for(s.mine, kPairRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    default_pool()->parallel_for(s.mine, kPairRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const float* row = mine + (chunk * s.mine + i) * s.columns;
         float* __restrict sums = distances + (chunk * s.mine + i) * s.theirs;
@@ -40,7 +40,7 @@ template <PairKind kKind>
 void gradients_of(const PairShape& s, const float* mine, const float* theirs, const PairWeights& w, float* gradients) {
   using Term = PairTerm<kKind>;
   const std::int64_t terms = s.columns / Term::kParts;
-  default_pool().parallel_for(s.chunks * s.mine, kPairRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(s.chunks * s.mine, kPairRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t chunk = row / s.mine, i = row % s.mine;
       const float* own = mine + row * s.columns;

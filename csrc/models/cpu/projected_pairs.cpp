@@ -10,7 +10,7 @@ namespace {
 
 template <typename Body>
 void for_each(std::int64_t count, const Body& body) {
-  default_pool().parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(i);
   });
 }

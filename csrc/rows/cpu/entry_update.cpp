@@ -13,11 +13,11 @@ constexpr std::int64_t kElementsPerThread = 1 << 14;  // below this a second thr
 // thread that its address names, so duplicates need neither sorting nor atomics.
 template <typename Body>
 void for_each_owner(float* const* records, std::int64_t elements, const Body& body) {
-  ThreadPool& pool = default_pool();
-  if (elements < kElementsPerThread || pool.threads() == 1)
+  const std::shared_ptr<ThreadPool> pool = default_pool();
+  if (elements < kElementsPerThread || pool->threads() == 1)
     return body([=](std::int64_t i) { return records[i] != nullptr; });
-  const auto threads = static_cast<std::uint64_t>(pool.threads());
-  pool.run([&](int worker) {
+  const auto threads = static_cast<std::uint64_t>(pool->threads());
+  pool->run([&](int worker) {
     body([=](std::int64_t i) {
       // Records are whole lines apart; the multiplication spreads strides that share factors with the thread count.
       const std::uint64_t line = reinterpret_cast<std::uintptr_t>(records[i]) / 128;

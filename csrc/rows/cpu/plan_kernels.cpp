@@ -32,7 +32,7 @@ void update_rounded(const RowMemory& memory, const RowWrites& writes, std::int64
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records) {
   const std::int64_t floats = memory.record_floats();
-  default_pool().parallel_for(reads.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(reads.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       if (u + kPrefetchDistance < end) prefetch(source_of(memory, reads, u + kPrefetchDistance));
       if (!reads.wants(u)) continue;
@@ -47,7 +47,7 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records) {
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate, const RowRounding& rounding) {
   const int power = sum_level_power(memory.dim / kSumPartials);
-  default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end && !writes.pads(u); ++u) {
       const float* const record = records + u * memory.record_stride();
       if (memory.is_half() && writes.leave[u] != RowDestination::kGradient)
@@ -59,7 +59,7 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
 }
 
 void expand(const RowExpansion& expansion, float* out) {
-  default_pool().parallel_for(expansion.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(expansion.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int32_t u = expansion.inverse[i];
       if (u < expansion.rows)
@@ -71,7 +71,7 @@ void expand(const RowExpansion& expansion, float* out) {
 }
 
 void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs) {
-  default_pool().parallel_for(write_backs.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(write_backs.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       const RowWriteBacks::Way way = write_backs.of(u);
       if (way.slot >= 0)
@@ -83,7 +83,7 @@ void write_back_rows(const RowMemory& memory, const RowWriteBacks& write_backs) 
 
 void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target,
                    std::int64_t count) {
-  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
       if (evictions.has(u))
         std::copy_n(memory.cache + target[u] * memory.stride, memory.record_floats(),
@@ -92,7 +92,7 @@ void stage_evicted(const RowMemory& memory, const RowEvictions& evictions, const
 }
 
 void write_back_evicted(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count) {
-  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       std::copy_n(memory.cache + write_backs[i].slot * memory.stride, memory.record_floats(),
                   target_of(memory, write_backs[i].leave, write_backs[i].target));

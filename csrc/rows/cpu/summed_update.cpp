@@ -69,7 +69,7 @@ void update_from_gradients(const RowPointers& rows, const EntryGradients& gradie
 void update_from_sums(const RowMemory& memory, const RowWrites& writes, const float* records, const float* sums,
                       const UpdateRule& rule) {
   const int power = sum_level_power(memory.dim / kSumPartials);
-  default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool()->parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
       leave_with_sum<HostWarp, 1>(memory, writes.leave[u], writes.target[u], records + u * memory.stride,
                                   sums + u * memory.dim, rule, power, 0);

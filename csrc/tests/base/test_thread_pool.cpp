@@ -36,6 +36,18 @@ TEST(ThreadPool, RethrowsAndStaysUsable) {
   EXPECT_EQ(calls.load(), 4);
 }
 
+TEST(ThreadPool, ThatIsReplacedWhileItRunsEndsItsRun) {
+  set_num_threads(2);
+  std::atomic<int> calls{0};
+  default_pool()->run([&](int worker) {
+    if (worker == 0) set_num_threads(3);  // as another thread of the process may
+    ++calls;
+  });
+  EXPECT_EQ(calls.load(), 2);
+  EXPECT_EQ(num_threads(), 3);
+  set_num_threads(usable_cores());
+}
+
 TEST(ThreadPool, RefusesZeroThreads) { EXPECT_THROW(ThreadPool(0), std::invalid_argument); }
 
 }  // namespace
