@@ -52,8 +52,8 @@ class ThreadPool {
   std::exception_ptr error_;                              // guarded by error_mutex_
 };
 
-// The pool of all that is given none. Sized by set_num_threads, at first by the cores this process may use. Kernels that
-// run in another thread keep the pool that they began with.
+// The pool of all that is given none. Sized by set_num_threads, at first by the cores this process may use. Kernels of
+// other threads keep the pool that they began with.
 std::shared_ptr<ThreadPool> default_pool();
 void set_num_threads(int threads);  // throws std::invalid_argument if threads < 1
 int num_threads();
