@@ -129,7 +129,7 @@ class Machines(Group):
     def _check_interfaces(self, this: str) -> None:
         """Raise FoundByAll if gloo cannot use an interface that a machine's environment names. The machines tell each
         other at the store, since they have no other way yet. this: the machine in a sentence."""
-        own, found, known = why_no_interface(), self._keys_of("interface"), self._keys_of("known")
+        own, found, known = why_no_interface(), self.keys_of("interface"), self.keys_of("known")
         self._store.set(found[self.machine], own and f"{this} {own}")
         self._wait_for(found)
         wrong = next(filter(None, (self._store.get(key).decode() for key in found)), None)
@@ -141,7 +141,7 @@ class Machines(Group):
         self.close()
         raise FoundByAll(wrong)
 
-    def _keys_of(self, topic: str) -> List[str]:
+    def keys_of(self, topic: str) -> List[str]:
         """Of all machines, at the store."""
         return [f"{self.keys}{topic}/{machine}" for machine in range(self.machines)]
 
@@ -264,10 +264,10 @@ class _Watch:
         store.set(f"{group.keys}beat/{group.machine}", f"{number} {group.host}")
         if self._sentence is not None:
             self._sentence = store.compare_set(failed, "", self._sentence).decode() or self._sentence
-            store.set(self._knows(group.machine), "")
+            store.set(group.keys_of("knows")[group.machine], "")
             self._published.set()
         elif store.check([failed]):
-            store.set(self._knows(group.machine), "")
+            store.set(group.keys_of("knows")[group.machine], "")
             sentence = store.get(failed).decode()
             self._wait_until_others_know()
             self._end(sentence)
@@ -310,17 +310,13 @@ class _Watch:
         if self._published.wait(LOST_SECONDS):
             self._wait_until_others_know()
 
-    def _knows(self, machine: int) -> str:
-        """The key that says that a machine has read why the run ends."""
-        return f"{self._group.keys}knows/{machine}"
-
     def _wait_until_others_know(self) -> None:
         """Until all that are heard of have read why the run ends: the store may go with this process. A short while."""
-        began = time.monotonic()
+        began, knows = time.monotonic(), self._group.keys_of("knows")
         with contextlib.suppress(RuntimeError):  # the store has gone
             while (now := time.monotonic()) - began < LOST_SECONDS:
                 alive = [machine for machine, heard in list(self._heard.items()) if now - heard < LOST_SECONDS]
-                if self._store.check([self._knows(machine) for machine in alive]):
+                if self._store.check([knows[machine] for machine in alive]):
                     return
                 time.sleep(LOOK_SECONDS)
 
