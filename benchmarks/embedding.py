@@ -16,8 +16,10 @@ by those of the floor, with SGD.
 On the CPU compared with torch's embedding with sparse gradients, in turns. On a GPU behind a cache of 5 %, without a
 cache (rows are read over the bus), and with torch's embedding on the CPU whose rows and gradients are copied through
 pinned memory (the paper's "PyTorch"). With the seconds of a step come the host's seconds in its parts: `ahead` (the
-lookups to come are announced), `lookup`, `dense`, `update`, and `wait` for the GPU, which it does every tenth step. The
-model alone is the most that any table could reach.
+lookups to come are announced), `lookup`, `dense` and `update`. The model alone is the most that any table could reach.
+
+On a GPU the host runs ahead, as in training, and the seconds of a step are those between the ends of two steps in the
+GPU's order of work.
 
 `workers`: the same model with one table for several processes, a GPU each, or on the CPU two. dlrm_gpus_over_one is how
 many times the samples of one GPU they take: where GPUs reach each other by owners of the rows ("direct"), else by p2f.
@@ -51,7 +53,6 @@ from dglke_frugal.embedding import CacheConfig, DenseStep, Lookahead, Normal, Un
 from . import result_file  # noqa: E402
 
 DIM, RATE, CACHED = 32, 0.01, 0.05
-CHUNK = 10  # steps on a GPU between two moments when the host waits for it
 LOOKUP_IDS, LOOKUP_ROWS, LOOKUP_DIM, LOOKUP_CACHED = 1 << 20, 10_000_000, 128, 0.1
 OPTIMIZERS = {"sgd": optim.SGD, "rowwise_adagrad": optim.RowwiseAdagrad, "adagrad": optim.Adagrad, "adam": optim.Adam}
 PUBLISHED = {  # by others, on their machines; numbers that nobody has run here
@@ -138,25 +139,41 @@ class NoEmbedding:
         pass
 
 
-class Phases:
-    """Seconds of a step, and of the host in each part of it.
+class Marks:
+    """Moments behind the steps of a device: of a GPU in its order of work, without waiting for it."""
 
-    On a GPU the host runs ahead, as in training, and waits for the device every CHUNK steps: a step's seconds are a
-    chunk's by its steps, and `wait` is its share of the waiting. On the CPU each step counts by itself.
-    """
+    def __init__(self, device: str):
+        self._on_gpu, self._marks = device != "cpu", []
+
+    def mark(self) -> None:
+        if self._on_gpu:
+            self._marks.append(torch.cuda.Event(enable_timing=True))
+            self._marks[-1].record()
+        else:
+            self._marks.append(time.perf_counter())
+
+    def seconds(self) -> list:
+        """Between each mark and the next."""
+        if not self._on_gpu:
+            return np.diff(self._marks).tolist()
+        torch.cuda.synchronize()
+        return [1e-3 * one.elapsed_time(next_one) for one, next_one in zip(self._marks, self._marks[1:])]
+
+
+class Phases:
+    """Seconds of a step, and of the host in each part of it."""
 
     PARTS = ("ahead", "lookup", "dense", "update")
 
     def __init__(self):
-        self.of_host, self.of_steps, self.waits = [], [], []
+        self.of_host, self.of_steps = [], []
 
     def run(self, embedding, dense_step, data, device: str, warm: int) -> None:
         """Train on data; the first `warm` steps do not count."""
         if isinstance(embedding, Embedding):
             data = Lookahead(data, lambda batch: {embedding: batch[0]})
-        chunk = 1 if device == "cpu" else CHUNK
-        clock = time.perf_counter
-        began = marked = clock()
+        clock, ends = time.perf_counter, Marks(device)
+        marked = clock()
         for number, (ids, dense, label) in enumerate(data, 1 - warm):
             marks = [marked, clock()]
             rows = embedding(ids)
@@ -167,19 +184,14 @@ class Phases:
             marks.append(marked := clock())
             if number > 0:
                 self.of_host.append(marks)
-            if number >= 0 and number % chunk == 0:
-                if device != "cpu":
-                    torch.cuda.synchronize()
-                waited, marked = marked, clock()
-                if number > 0:
-                    self.of_steps.append((marked - began) / chunk)
-                    self.waits.append((marked - waited) / chunk)
-                began = marked
+            if number >= 0:
+                ends.mark()
+        self.of_steps += ends.seconds()
 
     def medians(self) -> dict:
-        """Seconds, by name: `step`, the host's parts, and `wait`."""
+        """Seconds, by name: `step`, and the host's parts."""
         parts = dict(zip(self.PARTS, np.median(np.diff(self.of_host), axis=0).tolist()))
-        return {"step": statistics.median(self.of_steps), **parts, "wait": statistics.median(self.waits)}
+        return {"step": statistics.median(self.of_steps), **parts}
 
 
 def fill(rows: int, rounds: int) -> dict:
@@ -248,16 +260,15 @@ def floor_of(ids: torch.Tensor, cached: int, state_floats: int, rates: dict) -> 
 
 
 def seconds_of_lookups(embedding, batches, gradient, device: str, warm: int) -> float:
-    """Median seconds of a training step of a table alone; on a GPU of CHUNK steps."""
+    """Median seconds of a training step of a table alone."""
     ahead = Lookahead(batches, lambda ids: {embedding: ids}) if isinstance(embedding, Embedding) else batches
-    chunk, marks = 1 if device == "cpu" else CHUNK, []
-    for number, ids in enumerate(ahead):
+    ends = Marks(device)
+    for number, ids in enumerate(ahead, 1 - warm):
         rows = embedding(ids)
         embedding.learn(rows, gradient)
-        if number >= warm - 1 and (number - warm + 1) % chunk == 0:
-            synchronize(device)
-            marks.append(time.perf_counter())
-    return statistics.median(np.diff(marks)) / chunk
+        if number >= 0:
+            ends.mark()
+    return statistics.median(ends.seconds())
 
 
 def lookup(scale: float, steps: int, warm: int, device: str) -> dict:

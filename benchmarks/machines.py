@@ -134,7 +134,7 @@ def work(options: Dict[str, Any]) -> None:
         loop = TrainingLoop(tables, sources[group.machine], step, 0, steps, 10)
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
-                before = dict(loop.seconds), sum(traffic.bytes.values()), traffic.wait_seconds
+                before = dict(loop.seconds), sum(traffic.bytes.values()), traffic.wait_seconds, traffic.work_seconds
         blocks = dict(traffic.bytes)
         tables.drain()
         spent = {name: seconds - before[0][name] for name, seconds in loop.seconds.items()}
@@ -146,6 +146,7 @@ def work(options: Dict[str, Any]) -> None:
             "step_seconds": total / options["steps"],
             "gate_share": spent["gate"] / total,
             "wait_share": (traffic.wait_seconds - before[2]) / total,
+            "work_seconds": (traffic.work_seconds - before[3]) / options["steps"],
             "compute_seconds": spent["step"] / options["steps"], "network": network,
             "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
             "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
@@ -204,7 +205,9 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     one = _steps_per_second(output)
     return {"gpu_machines_triples_per_second": MACHINES * BATCH / measured, "gpu_one_triples_per_second": one * BATCH,
             "gpu_staged_step_seconds": alone, "gpu_step_seconds": measured,
-            "gpu_gate_share": mean(reports, "gate_share"),
+            "gpu_gate_share": mean(reports, "gate_share"), "gpu_wait_share": mean(reports, "wait_share"),
+            "gpu_work_seconds": mean(reports, "work_seconds"),
+            "gpu_beside_bytes": mean(reports, "beside_bytes"), "gpu_urgent_bytes": mean(reports, "urgent_bytes"),
             "gpu_network_bytes_per_second": plan.bytes_per_second * USABLE,
             "gpu_over_one": MACHINES / measured / one, "gpu_model_over_measured": plan.step_seconds / measured}
 

@@ -3,6 +3,7 @@
 #include "comm/cuda/owner_transfer.h"
 #include "comm/cuda/peer_memory.h"
 #include "comm/cuda/replica_updates.h"
+#include "comm/cuda/row_exchange.h"
 #include "comm/cuda/shared_updates.h"
 #include "full_softmax/cuda/penalty.h"
 #include "full_softmax/cuda/round_matrix.h"
@@ -37,6 +38,11 @@ bool reach_each_other(int, int) { return false; }
 void barrier(const DeviceExchange&, std::uintptr_t) { refuse_cuda(); }
 
 void all_reduce_mean(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) { refuse_cuda(); }
+
+void send_values(const RowExchange&, const OwnedRows&, const float*, std::uint64_t, unsigned*, std::uintptr_t) {
+  refuse_cuda();
+}
+void fetch_sums(const RowExchange&, const OwnedRows&, float*, std::uint64_t, std::uintptr_t) { refuse_cuda(); }
 
 PeerBuffer::PeerBuffer(std::size_t, const std::string&) { refuse_cuda(); }
 PeerBuffer::~PeerBuffer() = default;

@@ -2,11 +2,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
+#include <utility>
 #include <vector>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
+#include "comm/cpu/row_exchange.h"
+#include "comm/cuda/row_exchange.h"
 #include "comm/owner_lists.h"
 
 namespace frugal::bindings::exchange {
@@ -27,22 +30,46 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
   cuda::all_reduce_mean(exchange.device(), count, means.data(), stream);
 }
 
-// (rows (n,) int64, how many each rank has of them, how many of this rank's rows each owner has).
 nb::tuple take(OwnerLists& lists) {
-  auto rows = std::make_unique<std::vector<std::int64_t>>();
-  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> rows;
+  OwnedRows owned;
   {
     const nb::gil_scoped_release release;
-    lists.take(*rows, counts);
+    owned = lists.take(rows);
   }
-  const auto half = counts.begin() + std::ssize(counts) / 2;
-  const std::size_t shape[] = {rows->size()};
-  std::int64_t* const data = rows->data();
-  const nb::capsule owner(rows.release(),
-                          [](void* of) noexcept { delete static_cast<std::vector<std::int64_t>*>(of); });
-  return nb::make_tuple(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(data, 1, shape, owner),
-                        std::vector<std::int64_t>(counts.begin(), half), std::vector<std::int64_t>(half, counts.end()));
+  return nb::make_tuple(to_numpy(std::move(rows)), owned);
 }
+
+// One rank's side of an exchange of rows, whose calls count themselves.
+class RankRowExchange {
+ public:
+  RankRowExchange(const OwnerLists& lists, int rank, const std::vector<std::uintptr_t>& buffers, std::int64_t max_rows,
+                  std::int64_t dim, const nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>& turn)
+      : turn_(reinterpret_cast<unsigned*>(turn.data())),
+        is_cuda_(turn.device_type() == nb::device::cuda::value) {
+    std::vector<char*> each;
+    for (const std::uintptr_t buffer : buffers) each.push_back(reinterpret_cast<char*>(buffer));
+    exchange_ = row_exchange(rank, each, lists.failed(), max_rows, dim);
+  }
+
+  void send_values(std::uintptr_t values, const OwnedRows& owned, std::uintptr_t stream) {
+    const auto* const from = reinterpret_cast<const float*>(values);
+    if (is_cuda_) return cuda::send_values(exchange_, owned, from, ++number_, turn_, stream);
+    cpu::send_values(exchange_, owned, from, ++number_);
+  }
+
+  void fetch_sums(std::uintptr_t sums, const OwnedRows& owned, std::uintptr_t stream) {
+    auto* const to = reinterpret_cast<float*>(sums);
+    if (is_cuda_) return cuda::fetch_sums(exchange_, owned, to, ++number_, stream);
+    cpu::fetch_sums(exchange_, owned, to, ++number_);
+  }
+
+ private:
+  RowExchange exchange_{};
+  std::uint64_t number_ = 0;
+  unsigned* turn_;
+  bool is_cuda_;
+};
 
 }  // namespace
 
@@ -70,11 +97,42 @@ void bind(nb::module_& module) {
           "rows"_a, "This rank's next step uses rows (n,) int64, those of owner 0 first.")
       .def_prop_ro("ready", &OwnerLists::ready, "Whether take would not wait.")
       .def("take", &take,
-           "(rows (n,) int64 of the next step that this rank owns, those of rank 0 first; how many each rank has "
-           "there; how many of this rank's rows each owner has).")
+           "(rows (n,) int64 of the next step that this rank owns, those of rank 0 first; whose they are).")
+      .def("introduce", &OwnerLists::introduce, "handle"_a,
+           "Tell all ranks by which handle they reach this one's buffer for a RowExchange.")
+      .def("handles", &OwnerLists::handles, Release(), "Of all ranks in order; waits for them.")
+      .def("look", &OwnerLists::look, "Look whether the other ranks are still there.")
       .def("begin", &OwnerLists::begin, "This rank runs its next step.")
       .def("meet", &OwnerLists::meet, Release(), "Between two steps: waits until all ranks have come here.")
       .def("fail", &OwnerLists::fail, "sentence"_a, "End all waiting, with the first sentence that any rank gives.");
+  nb::class_<OwnedRows>(module, "OwnedRows", "Which of an owner's rows of a step are whose.");
+  nb::class_<RankRowExchange>(module, "RowExchange",
+                              "Values of rows from their owners to the ranks, and sums of gradients back. See "
+                              "csrc/comm/row_exchange.h.")
+      .def(nb::init<const OwnerLists&, int, const std::vector<std::uintptr_t>&, std::int64_t, std::int64_t,
+                    const nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>&>(),
+           "lists"_a, "rank"_a, "buffers"_a, "max_rows"_a, "dim"_a, "turn"_a, nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 7>(),
+           "buffers: addresses of all ranks' memory of buffer_bytes, which outlive this. turn (1,) int32, zero at "
+           "first: on the device where the rows are.")
+      .def_static(
+          "buffer_bytes",
+          [](std::int64_t max_rows, std::int64_t dim) {
+            return kRankWordBytes + 2 * box_floats(max_rows, dim) * sizeof(float);
+          },
+          "max_rows"_a, "dim"_a)
+      .def_static(
+          "boxes",
+          [](std::int64_t max_rows, std::int64_t dim) {
+            const std::size_t inbox = kRankWordBytes;
+            return nb::make_tuple(inbox, inbox + box_floats(max_rows, dim) * sizeof(float));
+          },
+          "max_rows"_a, "dim"_a, "The first bytes of the inbox and of the outbox of a buffer.")
+      .def("send_values", &RankRowExchange::send_values, "values"_a, "owned"_a, "stream"_a, Release(),
+           "From the address of values (n, dim) of the rows that this rank owns into the inboxes of the ranks that "
+           "look them up.")
+      .def("fetch_sums", &RankRowExchange::fetch_sums, "sums"_a, "owned"_a, "stream"_a, Release(),
+           "To the address of sums (n, dim) of the rows that this rank owns from the outboxes of all ranks.");
   module.attr("MOST_DEVICE_RANKS") = kMostRanks;
   module.attr("MOST_HOST_RANKS") = kMostHostRanks;
   module.def("reach_each_other", &cuda::reach_each_other, "device"_a, "other"_a,

@@ -1,26 +1,10 @@
 #include "comm/owner_buffers.h"
 
 namespace frugal {
-namespace {
-
-std::uint64_t* word_of(char* buffer, int kind, int rank) {
-  return reinterpret_cast<std::uint64_t*>(buffer + static_cast<std::size_t>(kind * kMostRanks + rank) * kExchangeLine);
-}
-
-RankWords words_of(int kind, int rank, const std::vector<char*>& buffers, const std::uint32_t* failed) {
-  RankWords words{rank, static_cast<int>(buffers.size()), {}, {}, failed};
-  for (int other = 0; other < words.ranks; ++other) {
-    words.tell[other] = word_of(buffers[static_cast<std::size_t>(other)], kind, rank);
-    words.hear[other] = word_of(buffers[static_cast<std::size_t>(rank)], kind, other);
-  }
-  return words;
-}
-
-}  // namespace
 
 OwnerTransferRows owner_transfer_rows(const RowMemory& part, int rank, const std::vector<char*>& buffers,
                                       const std::uint32_t* failed) {
-  OwnerTransferRows rows{part, words_of(0, rank, buffers, failed), words_of(1, rank, buffers, failed), {}};
+  OwnerTransferRows rows{part, rank_words(rank, buffers, failed, 0), rank_words(rank, buffers, failed, 1), {}};
   for (std::size_t each = 0; each < buffers.size(); ++each)
     rows.cache[each] = reinterpret_cast<float*>(buffers[each] + kOwnerWordBytes);
   return rows;

@@ -7,12 +7,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "comm/host_exchange.h"
 #include "comm/owner_transfer.h"
 
 namespace frugal {
 
-inline constexpr std::size_t kOwnerWordBytes = 2 * kMostRanks * kExchangeLine;
+inline constexpr std::size_t kOwnerWordBytes = 2 * kRankWordBytes;
 
 // part: what one rank has of a row, and where the host rows are. buffers: of all ranks, as `rank` addresses them.
 // failed: as RankWords have it.

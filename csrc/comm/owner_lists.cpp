@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -45,7 +46,7 @@ OwnerLists::OwnerLists(std::byte* segment, std::size_t bytes, int rank, int rank
       steps_(steps),
       max_rows_(max_rows),
       processes_(static_cast<std::size_t>(std::max(ranks, 0))) {
-  if (rank < 0 || rank >= ranks || steps < 1 || max_rows < 0 || bytes < bytes_needed(ranks, steps, max_rows) ||
+  if (rank < 0 || rank >= ranks || ranks > kMostRanks || steps < 1 || max_rows < 0 || bytes < bytes_needed(ranks, steps, max_rows) ||
       reinterpret_cast<std::uintptr_t>(segment) % kExchangeLine != 0)
     throw std::invalid_argument("the segment of lists of rows is too small, or not aligned");
   std::atomic_ref(word(rank_).pid).store(getpid(), std::memory_order_release);
@@ -89,6 +90,29 @@ void OwnerLists::wait(Ready ready) {
     }
 }
 
+void OwnerLists::look() {
+  check();
+  for (int other = 0; other < ranks_; ++other) look_at(other);
+}
+
+void OwnerLists::introduce(const std::string& handle) {
+  if (handle.empty() || handle.size() > kMostHandleBytes)
+    throw std::invalid_argument("a handle is longer than there is room for, or empty");
+  std::ranges::copy(handle, word(rank_).handle);
+  std::atomic_ref(word(rank_).handle_bytes)
+      .store(static_cast<std::uint32_t>(handle.size()), std::memory_order_release);
+}
+
+std::vector<std::string> OwnerLists::handles() {
+  std::vector<std::string> found;
+  wait([&](int other) {
+    const auto bytes = std::atomic_ref(word(other).handle_bytes).load(std::memory_order_acquire);
+    if (bytes > 0) found.emplace_back(word(other).handle, bytes);
+    return bytes > 0;
+  });
+  return found;
+}
+
 void OwnerLists::post(std::span<const std::int64_t> rows) {
   if (std::cmp_greater(rows.size(), max_rows_))
     throw std::invalid_argument("a step of " + std::to_string(rows.size()) +
@@ -115,22 +139,21 @@ bool OwnerLists::ready() {
   return true;
 }
 
-void OwnerLists::take(std::vector<std::int64_t>& rows, std::vector<std::int64_t>& counts) {
+OwnedRows OwnerLists::take(std::vector<std::int64_t>& rows) {
   if (taken_ >= posted_) throw std::logic_error("a rank takes the rows of a step that it has posted");
   check();
   wait([&](int other) { return read(word(other).posted) > static_cast<std::uint64_t>(taken_); });
   rows.clear();
-  counts.clear();
+  OwnedRows owned{};
   for (int from = 0; from < ranks_; ++from) {
     const std::int64_t* const given = cell(from, taken_);
-    const std::int64_t* first = given + ranks_;
-    for (int owner = 0; owner < rank_; ++owner) first += given[owner];
+    owned.place[from] = std::accumulate(given, given + rank_, std::int64_t{0});
+    const std::int64_t* const first = given + ranks_ + owned.place[from];
     rows.insert(rows.end(), first, first + given[rank_]);
-    counts.push_back(given[rank_]);
+    owned.begin[from + 1] = std::ssize(rows);
   }
-  const std::int64_t* const own = cell(rank_, taken_);
-  counts.insert(counts.end(), own, own + ranks_);
   write(word(rank_).taken, ++taken_);
+  return owned;
 }
 
 void OwnerLists::begin() {

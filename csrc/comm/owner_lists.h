@@ -15,6 +15,7 @@
 
 #include "base/parallel/shared_mapping.h"
 #include "comm/host_exchange.h"
+#include "comm/row_exchange.h"
 
 namespace frugal {
 
@@ -30,15 +31,23 @@ class OwnerLists {
 
   static std::size_t bytes_needed(int ranks, std::int64_t steps, std::int64_t max_rows);
 
+  // Tells all ranks by which handle, of at most kMostHandleBytes, they reach what this one lets them write to.
+  static constexpr std::size_t kMostHandleBytes = 256;
+  void introduce(const std::string& handle);
+  const std::uint32_t* failed() const { return &failure_->failed; }  // as RankWords have it
+
   // What follows throws std::runtime_error with the sentence of whoever failed, or of a rank that has gone.
 
+  // Of all ranks, in their order; waits until each has introduced itself.
+  std::vector<std::string> handles();
+  // Looks whether the other ranks are still there, for who waits elsewhere.
+  void look();
   // This rank's next step uses `rows`: the rows of owner 0 come first, then the rows of owner 1, ... Waits for room.
   void post(std::span<const std::int64_t> rows);
   // Whether `take` would return at once.
   bool ready();
-  // Of the next step that this rank has not taken: the rows that it owns, those of rank 0 first. counts: how many rows
-  // each rank has there (ranks numbers), and how many of this rank's rows each owner has (ranks numbers).
-  void take(std::vector<std::int64_t>& rows, std::vector<std::int64_t>& counts);
+  // Of the next step that this rank has not taken: the rows that it owns, those of rank 0 first, and whose they are.
+  OwnedRows take(std::vector<std::int64_t>& rows);
   // This rank runs its next step.
   void begin();
   // Between two steps: waits until all ranks have come here. A rank that goes on with its next step instead fails.
@@ -50,6 +59,8 @@ class OwnerLists {
   struct alignas(kExchangeLine) Rank {
     std::uint64_t posted, taken, begun, met;
     std::int32_t pid;  // 0: not there yet; -1: it has left
+    std::uint32_t handle_bytes;  // 0: none yet
+    char handle[kMostHandleBytes];
   };
 
   Rank& word(int rank) { return words_[rank]; }

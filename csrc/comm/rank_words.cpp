@@ -3,8 +3,12 @@
 #include <atomic>
 #include <thread>
 
-namespace frugal::cpu {
+namespace frugal {
 namespace {
+
+std::uint64_t* word_of(char* buffer, int kind, int rank) {
+  return reinterpret_cast<std::uint64_t*>(buffer + static_cast<std::size_t>(kind * kMostRanks + rank) * kExchangeLine);
+}
 
 // atomic_ref is for what may be changed, which nobody does here.
 template <typename T>
@@ -13,6 +17,17 @@ T load_acquire(const T* from) {
 }
 
 }  // namespace
+
+RankWords rank_words(int rank, const std::vector<char*>& buffers, const std::uint32_t* failed, int kind) {
+  RankWords words{rank, static_cast<int>(buffers.size()), {}, {}, failed};
+  for (int other = 0; other < words.ranks; ++other) {
+    words.tell[other] = word_of(buffers[static_cast<std::size_t>(other)], kind, rank);
+    words.hear[other] = word_of(buffers[static_cast<std::size_t>(rank)], kind, other);
+  }
+  return words;
+}
+
+namespace cpu {
 
 void tell(const RankWords& words, std::uint64_t number) {
   for (int other = 0; other < words.ranks; ++other)
@@ -28,4 +43,5 @@ bool hear(const RankWords& words, std::uint64_t number) {
   return false;
 }
 
-}  // namespace frugal::cpu
+}  // namespace cpu
+}  // namespace frugal

@@ -1,8 +1,11 @@
 // Words by which a rank says how far it is, and waits for the others to be as far: numbers that only grow.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "comm/host_exchange.h"
 #include "comm/share.h"
 
 namespace frugal {
@@ -14,6 +17,12 @@ struct RankWords {
   const std::uint64_t* hear[kMostRanks];  // and theirs by this one
   const std::uint32_t* failed;            // in host memory: not 0 once somebody has failed
 };
+
+// Bytes of the words of a kind that the other ranks write into a rank's buffer, a line for each.
+inline constexpr std::size_t kRankWordBytes = kMostRanks * kExchangeLine;
+
+// buffers: of all ranks, as `rank` addresses them, which begin with words of so many kinds; kind: of these.
+RankWords rank_words(int rank, const std::vector<char*>& buffers, const std::uint32_t* failed, int kind = 0);
 
 namespace cpu {
 

@@ -24,7 +24,7 @@ from .config import CacheConfig
 from .functions import ReadRows, of_type
 from .keys import LARGEST, Evicted, KeyTable
 from .loss_scaling import scaler_of_backward, unscaled
-from .owners import Owners, OwnerTable, reach_each_other
+from .owners import OwnerTable, reach_each_other
 from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
@@ -74,8 +74,7 @@ class Embedding(nn.Module):
                  device: Union[str, int, torch.device] = "cpu", cache: Optional[CacheConfig] = None,
                  padding_idx: Optional[int] = None, init: start.Init = start.Normal(), seed: int = 0,
                  check_finite: bool = False, keys: Optional[str] = None, capacity: Optional[int] = None,
-                 policy: str = "lru", keep_evicted: bool = False, shared: Optional[SharedTable] = None,
-                 owners: Optional[Owners] = None):
+                 policy: str = "lru", keep_evicted: bool = False, shared: Optional[SharedTable] = None):
         """cache: by default, in place on the CPU and 5 % of the rows on a GPU.
 
         keys="int64": ids are any 64-bit keys but -1, which get rows of a table of `capacity` rows, instead of
@@ -85,7 +84,7 @@ class Embedding(nn.Module):
 
         padding_idx: an id that reads zeros and is never updated. init, seed: start values: Normal, Uniform, Xavier or
         Constant of dglke_frugal.embedding, or a function like those of torch.nn.init, which gets 65,536 rows at a time.
-        shared: see `attach`. owners: see `distributed`.
+        shared: see `attach`.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
         """
@@ -131,10 +130,8 @@ class Embedding(nn.Module):
         self._ranks = 1 if cache is None else cache.ranks
         if keys is not None and self._ranks > 1:
             raise ValueError("rows by key are for one process; share a table of rows by number")
-        if owners is not None:
-            self._table = OwnerTable(num_embeddings, embedding_dim, optimizer, cache, device, owners, shared)
-        elif self._ranks > 1 and cache.flush == "direct":
-            raise ValueError("several processes need Embedding.distributed for flush='direct'; use 'p2f' or 'sync'")
+        if self._ranks > 1 and cache.flush == "direct":
+            self._table = OwnerTable(num_embeddings, embedding_dim, optimizer, cache, device, shared)
         else:
             self._table = Table(num_embeddings, embedding_dim, optimizer, cache, device, shared,
                                 0 if keys is None else KeyTable.BYTES_PER_ROW)
@@ -181,8 +178,6 @@ class Embedding(nn.Module):
         table, found = None, [None]
         if cache.flush == AUTO:
             cache = replace(cache, flush="direct" if reach_each_other(settings.get("device", "cpu"), group) else "p2f")
-        if cache.flush == "direct":
-            settings["owners"] = Owners.of(group)
         if rank == 0:
             try:
                 table = cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)

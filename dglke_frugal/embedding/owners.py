@@ -1,24 +1,29 @@
 """A table of several processes whose GPUs reach each other: row r belongs to rank r % ranks, which works on it for all.
 
 Each rank tells the owners which of their rows its lookups use (csrc/comm/owner_lists.h). An owner looks up what all
-ranks ask for as one lookup of one process, behind a cache of its own. Rows go to the ranks, and the sums of their
-gradients come back, by all_to_all. An owner has the gradients in the order of ranks, and adds those of a row up in it.
+ranks ask for as one lookup of one process, behind a cache of its own. It stores the values into the memory of the ranks
+that asked, and reads the sums of their gradients there (csrc/comm/row_exchange.h). An owner has the gradients in the
+order of ranks, and adds those of a row up in it.
 """
 from __future__ import annotations
 
+import mmap
 from collections import deque
 from dataclasses import replace
-from typing import Any, Deque, List, Optional
+from typing import Any, Callable, Deque, List, Optional
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from .. import _native
-from ..store.device_executor import PinnedMemory
+from ..store.device.device import Event, Watch
+from ..store.device.peer_buffer import peer_buffer
 from ..store.device.shared_segment import SharedSegment
+from ..store.device_executor import LookupPlace, PinnedMemory, submit_with_callers
 from ..store.executor import Executor
 from ..store.request import Request
+from ..store.rows.device_rows import STEPS_ON_DEVICE
 from ..store.rows.flush_config import StoreAddress
 from .config import CacheConfig
 from .table import SharedTable, Table
@@ -26,33 +31,8 @@ from .table import SharedTable, Table
 STEPS_AHEAD = 8  # that a rank may be ahead of another, beyond its lookahead
 
 
-class Owners:
-    """The processes that own the rows.
-
-    Attributes:
-        rank, ranks: of this process, and how many there are.
-    """
-
-    def __init__(self, group: Any):
-        """group: of torch.distributed, whose processes exchange tensors on their devices."""
-        self._group, self._options = group, dist.AllToAllOptions()
-        self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
-
-    @classmethod
-    def of(cls, group: Optional[Any]) -> "Owners":
-        """The processes of a group, which all make this call, in a group of their own: what a table exchanges may come
-        between any two collectives of the layers."""
-        members = dist.get_process_group_ranks(group or dist.group.WORLD)
-        return cls(dist.new_group(members, backend=dist.get_backend(group), use_local_synchronization=True))
-
-    def exchange(self, out: torch.Tensor, given: torch.Tensor, out_counts: List[int], counts: List[int]) -> None:
-        """given (n, dim): rows for each rank, one rank's behind the other's; out: the rows that come from each rank.
-        As all_to_all_single, whose checks take longer than a launch."""
-        self._group.alltoall_base(out, given, out_counts, counts, self._options).wait()
-
-
 def reach_each_other(device: object, group: Any) -> bool:
-    """Whether all processes of a group have GPUs that read each other's memory, and exchange tensors there. Collective.
+    """Whether all processes of a group have GPUs of their own that read each other's memory. Collective.
 
     device: of this process, as a module takes it.
     """
@@ -60,7 +40,7 @@ def reach_each_other(device: object, group: Any) -> bool:
     own = torch.empty(0, device=device).device.index if is_cuda else None
     each: List[Optional[int]] = [None] * dist.get_world_size(group)
     dist.all_gather_object(each, own, group)
-    if None in each or "nccl" not in dist.get_backend(group):
+    if None in each or len(each) > _native.MOST_DEVICE_RANKS:
         return False
     reaches = all(_native.reach_each_other(own, other) for other in each if other != own)
     answers = [False] * len(each)
@@ -71,24 +51,26 @@ def reach_each_other(device: object, group: Any) -> bool:
 class OwnerTable(Table):
     """One rank's side of such a table."""
 
-    def __init__(self, rows: int, dim: int, optimizer, cache: CacheConfig, device: object, owners: Owners,
+    def __init__(self, rows: int, dim: int, optimizer, cache: CacheConfig, device: object,
                  shared: Optional[SharedTable] = None):
         """shared: the table of rank 0, in the other ranks. The rest is as for Table."""
-        self._owners, self.owners = owners, owners.ranks
+        self.owners = cache.ranks
+        if cache.ranks > _native.MOST_DEVICE_RANKS:
+            raise ValueError(f"at most {_native.MOST_DEVICE_RANKS} ranks own rows, not {cache.ranks}; use flush='p2f'")
         super().__init__(rows, dim, optimizer, cache, device, shared)
 
     def _make_executor(self):
-        config, owners = self._config, self._owners
+        config, rank = self._config, 0 if self._shared is None else self._shared.rank
         self._max_rows = min(self.rows.rows, config.max_rows)
         hot = None if config.hot_ids is None else np.asarray(config.hot_ids, np.int64)
         # The part makes room as it is needed: for all ranks' rows of an owner there is no bound that is near them.
         own = replace(config, ranks=1, max_rows=None,
-                      hot_ids=None if hot is None else hot[hot % owners.ranks == owners.rank])
+                      hot_ids=None if hot is None else hot[hot % self.owners == rank])
         part = Table(self.rows.rows, self.rows.dim, _TheRule(self.rule), own, self._device, table=self.rows,
                      device_at_work=self._device_to_work())
         segment = None if self._shared is None else self._shared.address.segment
-        return OwnerExecutor(self.rows, self.rule, part, owners, segment, config.lookahead, self._max_rows,
-                             self._device_to_work(), self.torch_device)
+        return OwnerExecutor(self.rows, self.rule, part, rank, self.owners, segment, config.lookahead, self._max_rows,
+                             self._device_to_work())
 
 
 class _TheRule:
@@ -107,13 +89,22 @@ class _TheRule:
 
 
 class _Step:
-    """A lookup whose owners know it. asked: how many rows each rank has among those of this owner. sent: how many of
-    this rank's rows each owner has."""
+    """A lookup whose owners know it. owned: the rows of all ranks that this one owns, and whose they are.
 
-    def __init__(self, request: Request, owned: Request, asked: List[int], sent: List[int]):
-        self.lookup, self.packed = request.lookup, request.packed_in
-        self.owned, self.asked, self.sent = owned, asked, sent
-        self.ticket = self.arrays = None
+    Attributes:
+        placed: the lookup on the device.
+        ticket: of the owned rows, once they were read.
+    """
+
+    def __init__(self, request: Request, owned: Request, whose: _native.OwnedRows):
+        self.lookup, self.owned, self.whose = request.lookup, owned, whose
+        self.placed = self.ticket = None
+
+
+class _Place(LookupPlace):
+    """Where one lookup in STEPS_ON_DEVICE lies. summed_up: the event after its last use."""
+
+    summed_up: Optional[Event] = None
 
 
 class OwnerExecutor(Executor):
@@ -123,25 +114,52 @@ class OwnerExecutor(Executor):
         address: for the other ranks.
     """
 
-    def __init__(self, table, update, part: Table, owners: Owners, segment: Optional[str], window: int, max_rows: int,
-                 device, torch_device: torch.device):
+    def __init__(self, table, update, part: Table, rank: int, ranks: int, segment: Optional[str], window: int,
+                 max_rows: int, device):
         """part: whose lookups are of the rows that this rank owns. segment: of rank 0, None there."""
         super().__init__(table, update)
-        self.window, self.torch_device = window, torch_device
-        self._part, self._owners, self._device = part, owners, device
+        self.window, self.torch_device = window, device.torch_device
+        self._part, self._rank, self._device = part, rank, device
         steps = window + STEPS_AHEAD
         if segment is None:
-            self._segment = SharedSegment(_native.OwnerLists.bytes_needed(owners.ranks, steps, max_rows))
+            self._segment = SharedSegment(_native.OwnerLists.bytes_needed(ranks, steps, max_rows))
             memory, segment = self._segment.array, self._segment.path
         else:
             memory = SharedSegment.attach(segment)
-        self._lists = _native.OwnerLists(memory, owners.rank, owners.ranks, steps, max_rows)
+        self._lists = _native.OwnerLists(memory, rank, ranks, steps, max_rows)
+        if self.torch_device.type == "cuda":  # whose kernels look there whether somebody has failed
+            self._registered = _native.HostRegistration(memory[: mmap.PAGESIZE])
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, segment, True, None)
+        boxes = max_rows, table.dim
+        self._buffer = peer_buffer(_native.RowExchange.buffer_bytes(*boxes), device, "rows that GPUs send each other")
+        self._lists.introduce(self._buffer.handle)
+        inbox, outbox = (self._buffer.memory[first:][: 4 * max_rows * table.dim].view(torch.float32).view(boxes)
+                         for first in _native.RowExchange.boxes(*boxes))
+        self._places = [_Place(device, inbox, outbox) for _ in range(STEPS_ON_DEVICE)]
+        self._outbox = outbox
+        self._exchange: Optional[_native.RowExchange] = None
+        self._turn = device.zeros(1, dtype=np.int32)
         self._packing = PinnedMemory(device)
         self._posted: Deque[Request] = deque()  # which some ranks may not have posted yet
         self._known: Deque[_Step] = deque()
         self._running: Optional[_Step] = None
-        self._copied: Deque[tuple] = deque()  # (event, memory that is copied before it)
+        self._begun = 0
+        self._watch = Watch(self._check, lambda sentence: self._lists.fail(f"Rank {rank}: {sentence}"))
+
+    def _check(self) -> None:
+        self._device.check()
+        self._lists.look()
+
+    def _connect(self) -> None:
+        """Waits for all ranks. Raises RuntimeError, in all of them, if this one does not reach another's memory."""
+        try:
+            with self._device.current():
+                buffers = [self._buffer.memory.data_ptr() if number == self._rank else self._buffer.open(handle)
+                           for number, handle in enumerate(self._lists.handles())]
+        except _native.DeviceError as error:
+            self._lists.fail(f"Rank {self._rank}: {error}; use flush='p2f' where GPUs do not reach each other")
+            self._lists.look()
+        self._exchange = _native.RowExchange(self._lists, self._rank, buffers, *self._outbox.shape, self._turn)
 
     def packing_memory(self, count):
         return self._packing.array_for(_native.Lookup.most_packed_bytes(count))
@@ -157,69 +175,72 @@ class OwnerExecutor(Executor):
             self._take()
 
     def _take(self) -> None:
-        rows, asked, sent = self._lists.take()
+        rows, whose = self._lists.take()
         owned = Request(rows, self.table.rows)
         self._part.prefetch(owned)
-        self._known.append(_Step(self._posted.popleft(), owned, asked, sent))
+        self._known.append(_Step(self._posted.popleft(), owned, whose))
 
     def begin(self, request):
         self._lists.begin()
+        if self._exchange is None:
+            self._connect()
         if not self._known:
             self._take()
         self._tell_part()
-        self._running = self._known.popleft()
+        step = self._running = self._known.popleft()
+        place, lookup = self._places[self._begun % STEPS_ON_DEVICE], step.lookup
+        self._begun += 1
+        place.copied.wait()
+        place.packed, request.packed_in = request.packed_in, None
+        if place.packed is None:
+            place.packed = self.packing_memory(len(lookup))
+            lookup.pack(place.packed)
+        step.placed = place.place(lookup)
+        place.copied = self._device.prefetch(place.copy_from(lookup.packed[1], lookup), place.summed_up)
 
     def gather(self):
-        step = self._running
-        values, step.ticket = self._part.look_up(step.owned)
-        step.arrays = self._arrays(step)
-        inverse, _, order = step.arrays
-        distinct, all_have_rows = step.lookup.distinct, len(order) == len(inverse)
-        rows = torch.empty(distinct, self.table.dim, dtype=torch.float32, device=self.torch_device)
-        self._owners.exchange(rows, values, step.sent, step.asked)
-        if not all_have_rows:
-            rows = torch.cat([rows, rows.new_zeros(1, self.table.dim)])
-        return rows.index_select(0, inverse)
+        step, device = self._running, self._device
+        owned, step.ticket = self._part.look_up(step.owned)
+        values = torch.empty(len(step.lookup), self.table.dim, dtype=torch.float32, device=self.torch_device)
 
-    def _arrays(self, step: _Step) -> List[torch.Tensor]:
-        """inverse, offset and order of its lookup, on the device."""
-        _, *begins, end = step.lookup.packed
-        memory = step.packed
-        if memory is None:
-            memory = self.packing_memory(len(step.lookup))
-            step.lookup.pack(memory)
-        block = torch.from_numpy(memory[begins[0] : end])
-        if self.torch_device.type == "cuda":
-            block = block.to(self.torch_device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(torch.cuda.current_stream(self.torch_device))
-            self._copied.append((event, memory))
-            while self._copied and self._copied[0][0].query():
-                self._copied.popleft()
-        lengths = len(step.lookup), step.lookup.distinct + 1, len(step.lookup.order)
-        return [block[begin - begins[0] :][: 4 * length].view(torch.int32) for begin, length in zip(begins, lengths)]
+        def work():
+            self._exchange.send_values(owned.data_ptr(), step.whose, device.stream)
+            step.placed.read(values.data_ptr(), device.stream)
+
+        submit_with_callers(device, work)
+        return values
 
     def update(self, gradients, numbers=None):
-        step = self._running
-        _, offset, in_order = step.arrays
-        if numbers is not None:
-            in_order = torch.from_numpy(numbers).to(self.torch_device)[in_order]
-        sums = torch.empty(step.lookup.distinct, self.table.dim, dtype=torch.float32, device=self.torch_device)
-        with self._device.current():
-            _native.segment_sums(gradients, offset, in_order, sums, self._stream())
-        self._end(step, sums)
+        step, device = self._running, self._device
+        if gradients.shape[1] != self.table.dim or gradients.device != self.torch_device:
+            raise ValueError(f"gradients are rows of {self.table.dim} numbers on {self.torch_device}")
 
-    def _end(self, step: _Step, sums: torch.Tensor) -> None:
-        back = torch.empty(len(step.owned.ids), self.table.dim, dtype=torch.float32, device=self.torch_device)
-        self._owners.exchange(back, sums, step.asked, step.sent)
-        self._part.update(step.ticket, back)
-        self._running = None
+        def sum_up():
+            given = None if numbers is None else device.upload(numbers)[step.placed.order]
+            step.placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
+                               0 if given is None else given.data_ptr(), device.stream)
+
+        self._end(sum_up)
 
     def skip(self):
         step = self._running
         if step.ticket is None:  # discarded before it was read
-            _, step.ticket = self._part.look_up(step.owned)
-        self._end(step, torch.zeros(step.lookup.distinct, self.table.dim, device=self.torch_device))
+            self.gather()
+        self._end(self._outbox[: step.lookup.distinct].zero_)
+
+    def _end(self, sum_up: Callable[[], object]) -> None:
+        """sum_up: in submitted work, sets the sums of the running step."""
+        step, device = self._running, self._device
+        sums = torch.empty(len(step.owned.ids), self.table.dim, dtype=torch.float32, device=self.torch_device)
+
+        def work():
+            sum_up()
+            self._exchange.fetch_sums(sums.data_ptr(), step.whose, device.stream)
+
+        submit_with_callers(device, work)
+        self._places[(self._begun - 1) % STEPS_ON_DEVICE].summed_up = device.record()
+        self._part.update(step.ticket, sums)
+        self._running = None
 
     def replace(self, positions, records, wanted):
         raise NotImplementedError("rows by key are for one process")
@@ -232,8 +253,8 @@ class OwnerExecutor(Executor):
         return self._part.statistics()
 
     def close(self):
+        self._watch.close()
         self._part.stop()
-        self._lists = None  # so that other ranks hear of it
-
-    def _stream(self) -> int:
-        return torch.cuda.current_stream(self.torch_device).cuda_stream if self.torch_device.type == "cuda" else 0
+        self._device.synchronize()
+        self._exchange = self._lists = None  # so that other ranks hear of it
+        self._buffer.close()

@@ -88,45 +88,76 @@ class PinnedMemory:
         return array
 
 
-class _Turn:
+def submit_with_callers(device: Device, work: Callable[[], None]) -> None:
+    """Run work, which only enqueues, behind what the caller has enqueued and before what it enqueues next."""
+    device.submit(work)
+    if not isinstance(device, CallersDevice):
+        device.record().wait()
+
+
+class LookupPlace:
+    """Memory of a device for one packed lookup at a time, between records and the sums of their gradients.
+
+    Attributes:
+        records: (most, stride) float32 of the lookup's rows.
+        sums: (most, dim) float32 of their gradients.
+        copied: the event after the last copy to here.
+        packed: pinned memory that the lookup comes from; of one that the device has sorted none.
+    """
+
+    def __init__(self, device: Device, records: torch.Tensor, sums: torch.Tensor):
+        self._device, self.records, self.sums = device, records, sums
+        self._block = torch.empty(0, dtype=torch.uint8)
+        self.copied = Event()
+        self.packed: Optional[np.ndarray] = None
+
+    def place(self, lookup: Sorted) -> _native.PlacedLookup:
+        """The next lookup, where a copy brings it or the device has sorted it."""
+        size = self._size_of(lookup)
+        if size > self._block.numel():
+            self._device.synchronize()  # nothing uses the old block any more
+            self._make_room(size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT)
+        return self._memory.at(lookup)
+
+    def _size_of(self, lookup: Sorted) -> int:
+        return lookup.packed[-1]
+
+    def _make_room(self, size: int) -> None:
+        self._block = self._device.zeros(size, dtype=np.uint8)
+        with self._device.current():
+            self._memory = _native.LookupMemory(self._block, self.records, self.sums)
+
+    def copy_from(self, first: int, lookup: Sorted) -> Callable[[], None]:
+        """Work that brings the packed lookup from its byte `first` on."""
+        copy = self._block.data_ptr() + first, self.packed.ctypes.data + first, lookup.packed[-1] - first
+        return lambda: self._device.copy(*copy)
+
+
+class _Turn(LookupPlace):
     """One step in STEPS_ON_DEVICE: where its lookup, its plan, its records and their sums of gradients are.
 
     Attributes:
         work: what a step does with its rows there (PreparedStep).
-        records: of the rows.
-        sums: of their gradients.
-        prefetched: the event after the last prefetch.
-        packed: pinned memory that its lookup comes from; of one that the device has sorted none.
     """
 
     def __init__(self, rows: DeviceRows, update: _native.SummedUpdate, max_rows: int, sums: torch.Tensor):
-        self._rows, self._update, self.sums = rows, update, sums
-        self.records = rows.device.zeros(max_rows, rows.stride)
+        super().__init__(rows.device, rows.device.zeros(max_rows, rows.stride), sums)
+        self._rows, self._update = rows, update
         self._plan = self.work = None
         if rows.planned:
             self._plan = rows.plan_memory()
             with rows.device.current():
                 self.work = rows.prepare(self._plan.plan, self.records, sums, update)
-        self._block = torch.empty(0, dtype=torch.uint8)
-        self.prefetched = Event()
-        self.packed: Optional[np.ndarray] = None
 
-    def place(self, lookup: Sorted) -> _native.PlacedLookup:
-        """The next lookup, where `copy` brings it or the device has sorted it."""
-        size = self._size_of_ids(lookup) if self.packed is None else lookup.packed[-1]
-        if size > self._block.numel():
-            self._make_room(size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT)
-        return self._memory.at(lookup)
+    def _size_of(self, lookup):
+        return self._size_of_ids(lookup) if self.packed is None else super()._size_of(lookup)
 
-    def _make_room(self, size: int) -> None:
-        rows, device = self._rows, self._rows.device
-        device.synchronize()  # nothing uses the old block any more
-        self._block = device.zeros(size, dtype=np.uint8)
-        with device.current():
-            self._memory = _native.LookupMemory(self._block, self.records, self.sums)
-            if self._plan is None:
-                ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
-                self.work = rows.prepare(Plan(ids), self.records, self.sums, self._update)
+    def _make_room(self, size):
+        super()._make_room(size)
+        if self._plan is None:
+            ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
+            with self._device.current():
+                self.work = self._rows.prepare(Plan(ids), self.records, self.sums, self._update)
 
     @staticmethod
     def _size_of_ids(lookup: Sorted) -> int:
@@ -134,20 +165,20 @@ class _Turn:
 
     def copy(self, lookup: Sorted) -> Callable[[], None]:
         """Work that brings it to the device, and its plan. The plan has the rows, if there is one."""
-        rows, device, copies = self._rows, self._rows.device, []
+        device, works = self._device, []
         if self._plan is not None:
-            cell = rows.final_plan()
-            copies.append((self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()))
+            cell = self._rows.final_plan()
+            plan = self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()
+            works.append(lambda: device.copy(*plan))
         if self.packed is not None:
-            _, inverse, *_, end = lookup.packed
-            first = 0 if self._plan is None else inverse
-            copies.append((self._block.data_ptr() + first, self.packed.ctypes.data + first, end - first))
+            works.append(self.copy_from(0 if self._plan is None else lookup.packed[1], lookup))
         elif self._plan is None:
-            copies.append((self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup)))
+            ids = self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup)
+            works.append(lambda: device.copy(*ids))
 
         def work():
-            for each in copies:
-                device.copy(*each)
+            for each in works:
+                each()
 
         return work
 
@@ -196,7 +227,7 @@ class DeviceExecutor(RankExecutor):
         super().begin(request)
         self._request = request
         lookup = self._lookup = request.sorted
-        turn.prefetched.wait()
+        turn.copied.wait()
         turn.packed, request.packed_in = request.packed_in, None
         if turn.packed is None and not self._device.has_sorted(lookup):
             turn.packed = self.packing_memory(len(lookup))
@@ -209,7 +240,7 @@ class DeviceExecutor(RankExecutor):
             prefetch_rows()
 
         after = self._written_back[0] if len(self._written_back) == STEPS_ON_DEVICE else None
-        turn.prefetched = self._device.prefetch(prefetch, after)
+        turn.copied = self._device.prefetch(prefetch, after)
         self._rows.wait()
         self._ungathered = self._part(turn.work.gather)
 
@@ -290,9 +321,7 @@ class DeviceExecutor(RankExecutor):
             first()
             work()
 
-        self._device.submit(both)
-        if not isinstance(self._device, CallersDevice):
-            self._device.record().wait()
+        submit_with_callers(self._device, both)
 
     def close(self):
         self._device.synchronize()

@@ -1,6 +1,7 @@
 """What each process of test_distributed.py runs, with torchrun's environment: prints its results as a line of JSON."""
 import hashlib
 import json
+import os
 import sys
 
 from pathlib import Path
@@ -29,14 +30,22 @@ class Model(torch.nn.Module):
         return self.layer((given if self.table is None else self.table(given)).flatten(1)).squeeze(1)
 
 
+def device_of(kind, rank):
+    if kind == "gpus":
+        torch.cuda.set_device(rank)
+        return f"cuda:{rank}"
+    return make_device(kind) if kind else "cpu"
+
+
 def train(settings, holds_table, ahead, device=None, stops=STEPS):
-    """ahead: lookups that are prefetched, of all processes or of each. device: a kind of device instead of the CPU.
-    stops: the step at which the loop over batches is left, and begun anew behind it."""
+    """ahead: lookups that are prefetched, of all processes or of each. device: a kind of device instead of the CPU, or
+    "gpus", of which each process has its own for the table. stops: the step at which the loop over batches is left, and
+    begun anew behind it."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     ahead = ahead[rank] if isinstance(ahead, list) else ahead
     optimizer = optim.Adam(0.05, clip=1.0)
     table = Embedding.distributed(ROWS, DIM, optimizer, max_rows=24, cache=CacheConfig(**settings),
-                                  init=Uniform(-1, 1), device=make_device(device) if device else "cpu")
+                                  init=Uniform(-1, 1), device=device_of(device, rank))
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
     torch.manual_seed(rank)  # DistributedDataParallel begins with the layers of the first process
     model = DistributedDataParallel(Model(table, holds_table))
@@ -48,7 +57,7 @@ def train(settings, holds_table, ahead, device=None, stops=STEPS):
         for number, ids in enumerate(Lookahead(to_come, lambda ids: {table: ids}, ahead) if ahead else to_come, first):
             if number == last:
                 break
-            score = model(ids if holds_table else table(ids))
+            score = model(ids if holds_table else table(ids).cpu())
             dense.zero_grad()
             (torch.nn.functional.softplus(score).mean() / ranks).backward()
             dense.step()
@@ -96,6 +105,22 @@ def state_of_one(goes_on):
         return str(error)
 
 
+def left_alone(kind):
+    """Another process ends in the middle of training."""
+    rank = dist.get_rank()
+    table = Embedding.distributed(ROWS, DIM, optim.SGD(0.1), max_rows=5, cache=CacheConfig(flush="direct"),
+                                  device=device_of(kind, rank))
+    try:
+        for step in range(1000):
+            if rank == 1 and step == 3:
+                os._exit(0)
+            table(torch.arange(5)).sum().backward()
+        return "nothing was reported"
+    except RuntimeError as error:
+        print(json.dumps(str(error)), flush=True)
+        os._exit(0)  # the group lacks a member
+
+
 def main(what, *arguments):
     dist.init_process_group("gloo")
     try:
@@ -103,6 +128,8 @@ def main(what, *arguments):
             result = [train(*each) for each in arguments[0]]
         elif what == "dense":
             result = dense()
+        elif what == "left alone":
+            result = left_alone(*arguments)
         elif what == "state of one":
             result = state_of_one(*arguments)
         else:

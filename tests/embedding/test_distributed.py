@@ -1,11 +1,13 @@
 """Processes of torch.distributed share a table and have layers under DistributedDataParallel."""
 import json
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 SCRIPT = Path(__file__).with_name("distributed.py")
 
@@ -25,7 +27,7 @@ def results(interpreter):
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         outputs = [process.communicate(timeout=300) for process in started]
         assert [process.returncode for process in started] == [0] * processes, outputs
-        return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+        return [json.loads(out.splitlines()[-1]) for out, _ in outputs if out]
 
     return run
 
@@ -55,6 +57,31 @@ def test_a_loop_that_is_left_early_forgets_the_same_lookups_in_all_processes(res
     runs = [({"cache_ratio": 0.2}, False, 3, None, 5), ({"cache_ratio": 0.2, "flush": "direct"}, False, 3, "queued", 5)]
     found = results(2, "train", json.dumps(runs))
     assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("processes", [2, 4])
+def test_gpus_train_the_table_of_processors(results, processes):
+    """Whoever stores the rows, whatever the caches hold, and however far each process looks ahead."""
+    if torch.cuda.device_count() < processes:
+        pytest.skip(f"needs {processes} GPUs")
+    runs = [({"cache_ratio": 0.2}, False, 0),
+            *(({"cache_ratio": 0.3, "flush": flush}, False, [0, 3, 1, 5][:processes], "gpus")
+              for flush in ("direct", "p2f", "sync")),
+            ({"cache_ratio": 0.2, "flush": "direct", "hot_ids": list(range(50))}, False, 2, "gpus"),
+            ({"cache_ratio": 0.0, "flush": "direct", "lookahead": 1}, False, 4, "gpus", 5)]
+    found = results(processes, "train", json.dumps(runs[:-1]))
+    assert len({digest for of_rank in found for digest in of_rank}) == 1, found
+    left_early = results(processes, "train", json.dumps([({"cache_ratio": 0.2}, False, 4, None, 5), runs[-1]]))
+    assert len({digest for of_rank in left_early for digest in of_rank}) == 1, left_early
+
+
+@pytest.mark.parametrize("kind", ["queued", pytest.param("gpus", marks=pytest.mark.cuda)])
+def test_the_end_of_one_process_is_told_to_those_that_wait_for_its_rows(results, kind):
+    if kind == "gpus" and torch.cuda.device_count() < 2:
+        pytest.skip("needs 2 GPUs")
+    (sentence,) = results(2, "left alone", json.dumps(kind))
+    assert re.fullmatch(r"Rank 1 \(process \d+\) has ended\.", sentence), sentence
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

@@ -171,7 +171,7 @@ def test_an_uploaded_array_may_change_afterwards(queued_device):
 def test_a_watch_tells_of_a_failure(monkeypatch):
     monkeypatch.setattr(Watch, "SECONDS", 0.01)
     device, told, heard = QueuedDevice(), [], threading.Event()
-    watch = Watch(device, lambda sentence: (told.append(sentence), heard.set()))
+    watch = Watch(device.check, lambda sentence: (told.append(sentence), heard.set()))
     assert not heard.wait(0.05)
 
     def fail():

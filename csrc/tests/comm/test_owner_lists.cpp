@@ -45,22 +45,22 @@ TEST(OwnerLists, TellEachOwnerItsRowsOfAllRanksInTheirOrder) {
         OwnerLists lists(segment.data, segment.size, rank, ranks, 6, kMaxRows);
         std::mt19937 random(static_cast<unsigned>(rank));
         std::int64_t posted = 0;
-        std::vector<std::int64_t> found, counts;
+        std::vector<std::int64_t> found;
         for (std::int64_t step = 0; step < kSteps; ++step) {
           const auto ahead = std::min(kSteps, step + 1 + static_cast<std::int64_t>(random() % 5));
           for (; posted < ahead; ++posted) lists.post(rows_of(rank, ranks, posted));
-          lists.take(found, counts);
+          const OwnedRows owned = lists.take(found);
           lists.begin();
-          std::vector<std::int64_t> wanted, asked, sent(ranks);
+          std::vector<std::int64_t> wanted;
           for (int from = 0; from < ranks; ++from) {
-            asked.push_back(0);
-            for (const std::int64_t row : rows_of(from, ranks, step))
-              if (row % ranks == rank) wanted.push_back(row), ++asked.back();
+            EXPECT_EQ(owned.begin[from], std::ssize(wanted));
+            const std::vector<std::int64_t> rows = rows_of(from, ranks, step);
+            for (const std::int64_t row : rows)
+              if (row % ranks == rank) wanted.push_back(row);
+            EXPECT_EQ(owned.place[from], std::ranges::count_if(rows, [&](auto row) { return row % ranks < rank; }));
           }
-          for (const std::int64_t row : rows_of(rank, ranks, step)) ++sent[row % ranks];
-          asked.insert(asked.end(), sent.begin(), sent.end());
+          EXPECT_EQ(owned.begin[ranks], std::ssize(wanted));
           EXPECT_EQ(found, wanted);
-          EXPECT_EQ(counts, asked);
           if (step % 50 == 49) lists.meet();
         }
         lists.meet();
@@ -90,11 +90,40 @@ TEST(OwnerLists, ARankThatGoesOnAloneIsNoticed) {
 
 TEST(OwnerLists, ARankThatHasLeftIsNoticed) {
   const Segment segment(2, 4);
-  std::vector<std::int64_t> rows, counts;
+  std::vector<std::int64_t> rows;
   OwnerLists one(segment.data, segment.size, 0, 2, 4, kMaxRows);
   OwnerLists(segment.data, segment.size, 1, 2, 4, kMaxRows);
   one.post(rows);
-  EXPECT_EQ(sentence_of([&] { one.take(rows, counts); }), "Rank 1 has left, and other ranks wait for it.");
+  EXPECT_EQ(sentence_of([&] { one.take(rows); }), "Rank 1 has left, and other ranks wait for it.");
+}
+
+TEST(OwnerLists, HandlesOfAllRanksReachEach) {
+  const Segment segment(3, 4);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      OwnerLists lists(segment.data, segment.size, rank, 3, 4, kMaxRows);
+      EXPECT_THROW(lists.introduce(std::string(OwnerLists::kMostHandleBytes + 1, 'x')), std::invalid_argument);
+      std::string handle(static_cast<std::size_t>(rank + 1), 'a');
+      handle[0] = '\0';  // any bytes
+      lists.introduce(handle);
+      const std::vector<std::string> found = lists.handles();
+      ASSERT_EQ(found.size(), 3U);
+      EXPECT_EQ(found[static_cast<std::size_t>(rank)], handle);
+      EXPECT_EQ(found[2].size(), 3U);
+      lists.meet();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(OwnerLists, WhoLooksHearsOfARankThatHasLeft) {
+  const Segment segment(2, 4);
+  OwnerLists one(segment.data, segment.size, 0, 2, 4, kMaxRows);
+  one.look();
+  OwnerLists(segment.data, segment.size, 1, 2, 4, kMaxRows);
+  one.look();  // which tells, and the next look hears
+  EXPECT_EQ(*one.failed(), 2U);
+  EXPECT_EQ(sentence_of([&] { one.look(); }), "Rank 1 has left, and other ranks wait for it.");
 }
 
 TEST(OwnerLists, RefuseMoreRowsThanThereIsRoomFor) {

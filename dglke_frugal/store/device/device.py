@@ -211,13 +211,14 @@ class HostDevice(Device):
 
 
 class Watch:
-    """Asks a device from time to time whether it still works, while a rank may be waiting for what it will never do."""
+    """Asks from time to time whether a device still works, or ranks do, while others may be waiting for what they will
+    never do."""
 
     SECONDS = 0.5
 
-    def __init__(self, device: Device, fail: Callable[[str], None]):
-        """fail: called once, with a sentence, when submitted work has failed."""
-        self._device, self._fail = device, fail
+    def __init__(self, check: Callable[[], None], fail: Callable[[str], None]):
+        """check: raises what went wrong, such as Device.check. fail: called once, with a sentence, when it has."""
+        self._check, self._fail = check, fail
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="device-watch", daemon=True)
         self._thread.start()
@@ -225,7 +226,7 @@ class Watch:
     def _run(self):
         while not self._closed.wait(self.SECONDS):
             try:
-                self._device.check()
+                self._check()
             except Exception as error:  # whatever it is, nobody else would hear of it
                 self._fail(f"the device failed: {first_line(error)}")
                 return

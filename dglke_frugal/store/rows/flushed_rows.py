@@ -52,7 +52,7 @@ class FlushedRows(DeviceRows):
         self._write_backs = 0
         self._published_counter = _counter(client.published_counter)
         self._write_backs_counter = _counter(client.write_backs_counter)
-        self._watch = Watch(device, lambda sentence: client.fail(f"Rank {client.rank}: {sentence}"))
+        self._watch = Watch(device.check, lambda sentence: client.fail(f"Rank {client.rank}: {sentence}"))
 
     def _make_cache(self, slots):
         self.device.register(self.table)

@@ -86,6 +86,7 @@ class Boundaries:
         self._land(self._post(name, boundary))
 
     def _post(self, name: str, boundary: int) -> "_Posted":
+        began = time.perf_counter()
         machine, everyone, lane = self.transport.machine, range(self.transport.machines), LANE_OF[name]
         sizes = [[[0 if sender == receiver else table.block_floats(name, boundary, sender, receiver)
                    for table in self._tables] for sender, receiver in pairs]
@@ -106,11 +107,13 @@ class Boundaries:
         self.traffic.add(name, sum(sent))
         self.transport.post(lane, posted.number, block, sent, received)
         self._posted[lane] += 1
+        self.traffic.work_seconds += time.perf_counter() - began
         return posted
 
     def _land(self, posted: "_Posted") -> None:
         name, boundary, machine, signals = posted.name, posted.boundary, self.transport.machine, [posted.signal]
         blocks = self.transport.wait(posted.lane, posted.number)
+        began = time.perf_counter()
         for sender, (block, sizes) in enumerate(zip(blocks, posted.received)):
             if sender == machine:
                 continue
@@ -129,6 +132,7 @@ class Boundaries:
                 table.apply(name, boundary)
         if name == URGENT:
             self._heard = max(signals)
+        self.traffic.work_seconds += time.perf_counter() - began
 
 
 class _Beside:

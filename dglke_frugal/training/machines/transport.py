@@ -69,7 +69,7 @@ class Traffic:
 
     def __init__(self):
         self.bytes: Dict[str, int] = {}
-        self.wait_seconds = 0.0
+        self.wait_seconds = self.work_seconds = 0.0
 
     def add(self, block: str, floats: int) -> None:
         """Floats of a block that was sent."""

@@ -1,0 +1,73 @@
+// RowRanks as threads exchange rows and sums of gradients, some of them slow.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "comm/cpu/row_exchange.h"
+#include "tests/comm/row_exchange_ranks.h"
+
+namespace frugal::test_row_exchange {
+namespace {
+
+using namespace row_exchange_ranks;
+
+constexpr std::int64_t kMost = 12, kSteps = 150;
+
+void pause(std::mt19937& random) {
+  if (random() % 5 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+}
+
+TEST(RowExchange, ValuesReachWhoAsksAndSumsReachOwners) {
+  for (const int count : {1, 2, 3, 5, 8})
+    for (const std::int64_t dim : {3, 8}) {
+      RowRanks ranks(count, kMost * count, dim);
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < count; ++rank)
+        threads.emplace_back([&, rank] {
+          std::mt19937 random(static_cast<unsigned>(rank));
+          const RowExchange exchange = ranks.of(rank);
+          for (std::int64_t step = 0; step < kSteps; ++step) {
+            const auto counts = counts_of(count, kMost, static_cast<unsigned>(step));
+            const OwnedRows owned = owned_by(rank, counts);
+            std::vector<float> values, expected, sums;
+            for (int from = 0; from < count; ++from)
+              for (std::int64_t row = 0; row < counts[static_cast<std::size_t>(from)][static_cast<std::size_t>(rank)];
+                   ++row)
+                for (std::int64_t column = 0; column < dim; ++column)
+                  values.push_back(value_of(from, rank, row, column, step));
+            pause(random);
+            cpu::send_values(exchange, owned, values.data(), static_cast<std::uint64_t>(2 * step + 1));
+            for (int owner = 0; owner < count; ++owner)
+              for (std::int64_t row = 0; row < counts[static_cast<std::size_t>(rank)][static_cast<std::size_t>(owner)];
+                   ++row)
+                for (std::int64_t column = 0; column < dim; ++column)
+                  expected.push_back(value_of(rank, owner, row, column, step));
+            pause(random);
+            ASSERT_EQ(std::vector<float>(ranks.inbox(rank), ranks.inbox(rank) + expected.size()), expected);
+            for (std::size_t i = 0; i < expected.size(); ++i) ranks.outbox(rank)[i] = -expected[i];
+            sums.assign(values.size(), 0.0f);
+            cpu::fetch_sums(exchange, owned, sums.data(), static_cast<std::uint64_t>(2 * step + 2));
+            for (float& value : values) value = -value;
+            ASSERT_EQ(sums, values);
+          }
+        });
+      for (std::thread& thread : threads) thread.join();
+    }
+}
+
+TEST(RowExchange, NobodyWaitsOnceSomebodyHasFailed) {
+  RowRanks ranks(2, 4, 4);
+  ranks.failed = 1;
+  const OwnedRows owned = owned_by(0, {{1, 0}, {1, 0}});
+  const std::vector<float> values(8, 1.0f);
+  std::vector<float> sums(8, 5.0f);
+  cpu::send_values(ranks.of(0), owned, values.data(), 1);
+  cpu::fetch_sums(ranks.of(0), owned, sums.data(), 2);
+  EXPECT_EQ(sums, std::vector<float>(8, 5.0f));
+}
+
+}  // namespace
+}  // namespace frugal::test_row_exchange
