@@ -218,7 +218,7 @@ void bind(nb::module_& module) {
          std::int64_t padding) {
         require(to.size() == ids.size(), "ids are copied to an array of their length");
         const nb::gil_scoped_release release;
-        constexpr std::int64_t kTogether = 1 << 16;
+        constexpr std::int64_t kTogether = 1 << 14;  // who comes late still has a part
         const std::int64_t count = count_of(ids), tasks = (count + kTogether - 1) / kTogether;
         const std::int64_t* const from = ids.data();
         std::int64_t* const out = to.data();

@@ -62,11 +62,11 @@ class CallersDevice(CudaDevice):
 
     def join(self) -> None:
         """Work that is submitted from now on goes to the stream of the caller's own work."""
-        current = torch.cuda.current_stream(self.torch_device)
-        if current.cuda_stream != self._stream.number:
-            if current.cuda_stream not in self._callers:
-                self._callers[current.cuda_stream] = self._make_stream(current)
-            callers = self._callers[current.cuda_stream]
+        number = torch._C._cuda_getCurrentRawStream(self.torch_device.index)  # a Stream takes as long as a launch
+        if number != self._stream.number:
+            if number not in self._callers:
+                self._callers[number] = self._make_stream(torch.cuda.current_stream(self.torch_device))
+            callers = self._callers[number]
             callers.wait(self._stream.record())
             self._stream, self.stream = callers, callers.number
 
