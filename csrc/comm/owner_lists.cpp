@@ -46,7 +46,8 @@ OwnerLists::OwnerLists(std::byte* segment, std::size_t bytes, int rank, int rank
       steps_(steps),
       max_rows_(max_rows),
       processes_(static_cast<std::size_t>(std::max(ranks, 0))) {
-  if (rank < 0 || rank >= ranks || ranks > kMostRanks || steps < 1 || max_rows < 0 || bytes < bytes_needed(ranks, steps, max_rows) ||
+  if (rank < 0 || rank >= ranks || ranks > kMostRanks || steps < 1 || max_rows < 0 ||
+      bytes < bytes_needed(ranks, steps, max_rows) ||
       reinterpret_cast<std::uintptr_t>(segment) % kExchangeLine != 0)
     throw std::invalid_argument("the segment of lists of rows is too small, or not aligned");
   std::atomic_ref(word(rank_).pid).store(getpid(), std::memory_order_release);

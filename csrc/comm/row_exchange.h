@@ -3,12 +3,13 @@
 // A rank's distinct rows of a step lie by owner, those of owner 0 first. Its inbox gets their values in that order, and
 // in its outbox are the sums of their gradients. An owner has the rows of all ranks, those of rank 0 first.
 //
-//   send_values: an owner stores the values of a step into the inboxes of all ranks. Ends by telling, and hearing, that.
+//   send_values: an owner stores the values of a step into the inboxes of all ranks. Ends by telling, and hearing,
+//                that.
 //   fetch_sums: begins by telling, and hearing, that outboxes are full. An owner reads the sums of its rows there.
 //
-// Each step has one send_values and then one fetch_sums, by all ranks. By the time send_values stores, all ranks have read the inbox of
-// the step before: they have told so by the fetch_sums behind it. By the time sums of a step are put into an outbox, all
-// owners have read those of the step before: they have told so by the send_values behind it.
+// Each step has one send_values and then one fetch_sums, by all ranks. By the time send_values stores, all ranks have
+// read the inbox of the step before: they have told so by the fetch_sums behind it. By the time sums of a step are put
+// into an outbox, all owners have read those of the step before: they have told so by the send_values behind it.
 #pragma once
 
 #include <cstddef>

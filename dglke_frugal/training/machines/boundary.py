@@ -83,10 +83,12 @@ class Boundaries:
             self._exchange(LATE, posted.boundary)
 
     def _exchange(self, name: str, boundary: int) -> None:
-        self._land(self._post(name, boundary))
+        began = time.perf_counter()
+        posted = self._post(name, boundary)
+        self.traffic.work_seconds += time.perf_counter() - began
+        self._land(posted)
 
     def _post(self, name: str, boundary: int) -> "_Posted":
-        began = time.perf_counter()
         machine, everyone, lane = self.transport.machine, range(self.transport.machines), LANE_OF[name]
         sizes = [[[0 if sender == receiver else table.block_floats(name, boundary, sender, receiver)
                    for table in self._tables] for sender, receiver in pairs]
@@ -107,7 +109,6 @@ class Boundaries:
         self.traffic.add(name, sum(sent))
         self.transport.post(lane, posted.number, block, sent, received)
         self._posted[lane] += 1
-        self.traffic.work_seconds += time.perf_counter() - began
         return posted
 
     def _land(self, posted: "_Posted") -> None:

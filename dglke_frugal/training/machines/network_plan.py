@@ -15,6 +15,7 @@ USABLE = 0.9  # of a network's nominal speed
 LATENCY_SECONDS = 2e-4  # of a block between two machines
 OVERLAPPED = 0.25  # of a step's computation on the CPU, that follows when urgent blocks have left
 CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity rows so long
+WORKED_BYTES = 6e8  # a second, of blocks that a machine packs, unpacks and applies
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class NetworkPlan:
 
     bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: that
     the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on
-    a network without limit. overlapped: the part of the computation during which urgent blocks travel.
+    a network without limit. overlapped: the part of the computation during which urgent blocks travel. work_seconds:
+    that the thread of the blocks works on those of a step, one after the other with their travel.
     """
 
     machines: int
@@ -33,6 +35,7 @@ class NetworkPlan:
     compute_seconds: float
     boundary_seconds: float = 2 * LATENCY_SECONDS
     overlapped: float = OVERLAPPED
+    work_seconds: float = 0.0
 
     @property
     def step_seconds(self) -> float:
@@ -40,7 +43,7 @@ class NetworkPlan:
         usable = USABLE * self.bytes_per_second
         waited = max(0.0, self.urgent_bytes / usable - self.overlapped * self.compute_seconds)
         carried = (self.beside_bytes + self.urgent_bytes) / usable
-        return max(self.compute_seconds + waited, carried) + self.boundary_seconds
+        return max(self.compute_seconds + waited, carried + self.work_seconds) + self.boundary_seconds
 
     @property
     def over_one(self) -> float:
@@ -89,4 +92,5 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     urgent = float((sums * used + values * by_any).sum()) * row  # for those that use it in the next step, too
     beside = 2 * entities * record + float((sums + values).sum()) * row - urgent
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
-    return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate)
+    return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate,
+                       work_seconds=(beside + urgent) / WORKED_BYTES)

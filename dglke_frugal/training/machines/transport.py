@@ -65,7 +65,8 @@ class GlooTransport(Transport):
 
 
 class Traffic:
-    """What a machine has sent and waited for: bytes by block, and seconds at boundaries."""
+    """What a machine has sent and waited for: bytes by block, seconds at boundaries, and seconds that the thread of the
+    blocks has worked on them."""
 
     def __init__(self):
         self.bytes: Dict[str, int] = {}
