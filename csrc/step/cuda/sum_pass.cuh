@@ -30,19 +30,26 @@ __device__ inline void sync_team() {
     __syncthreads();
 }
 
+// Rows of several warps are many blocks' work, which hides the waiting for their loads: more blocks at a time are worth
+// more than more loads of each.
+__host__ __device__ constexpr bool is_long(int team) { return team == kSumThreads; }
+__host__ __device__ constexpr int blocks_at_once(int team) { return is_long(team) ? 9 : 1; }  // of a multiprocessor
+
 // By one block: sums in a fixed order, added to the running ones.
-template <int kThreads>
+template <int kTeam>
 __device__ inline void add_losses(const Step& s) {
+  constexpr int kThreads = block_of_team(kTeam);
+  constexpr int kTogether = is_long(kTeam) ? 8 : 16;  // loads under way: one block has to wait for all of them
   double positive = 0.0, negative = 0.0, penalty = 0.0;
-#pragma unroll 16  // loads that are under way together: one block has to wait for all of them
+#pragma unroll kTogether
   for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kThreads) {
     positive += s.query_states[i].positive_loss;
     negative += s.query_states[i].negative_loss;
   }
   if (s.regularized) {
-#pragma unroll 16
+#pragma unroll kTogether
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kThreads) penalty += s.entity_regularization[i];
-#pragma unroll 16
+#pragma unroll kTogether
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kThreads) penalty += s.relation_regularization[i];
   }
   add_to_sums<kThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
@@ -77,7 +84,9 @@ __device__ inline void give_squares(const Step& s, float* to, std::int64_t rows,
     *at = squares[first];
 }
 
-constexpr int kFewAhead = 4, kManyAhead = 16;  // occurrences that are loaded before they are added
+// Occurrences that are loaded before they are added.
+constexpr int kFewAhead = 4;
+__host__ __device__ constexpr int many_ahead(int team) { return is_long(team) ? kFewAhead : 16; }
 
 // Adds kAhead occurrences of a row, or those below `there`, to the sum, which begins with the first one of all. Many
 // are loaded without a condition each, the last one again and again: loads with conditions would wait for each other.
@@ -123,7 +132,8 @@ __device__ inline float sum_positives(const Step& s, std::int64_t row, std::int3
       }
       const float* const gradients = s.edge_gradient + column;
       int i = 0;
-      for (; column < dim && there - i > kFewAhead; i += kManyAhead)
+      constexpr int kManyAhead = many_ahead(kTeam);
+      for (; kManyAhead > kFewAhead && column < dim && there - i > kFewAhead; i += kManyAhead)
         add_occurrences<kManyAhead>(gradients, s.edge_stride, places + i, there - i, first + i == 0, sum);
       for (; column < dim && i < there; i += kFewAhead)
         add_occurrences<kFewAhead>(gradients, s.edge_stride, places + i, there - i, first + i == 0, sum);
@@ -167,11 +177,11 @@ inline std::int64_t sum_floats(const Step& s, int team) { return block_of_team(t
 // One block adds up losses, one team per distinct entity its positives; then a warp takes the mean square of the
 // gradient of a negative or a relation.
 template <int kTeam>
-__global__ void __launch_bounds__(block_of_team(kTeam)) sums_kernel(Step s) {
+__global__ void __launch_bounds__(block_of_team(kTeam), blocks_at_once(kTeam)) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
   constexpr int kThreads = block_of_team(kTeam), kWarps = kThreads / kWarp, kTeams = kThreads / kTeam;
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
-  if (block < 0) return add_losses<kThreads>(s);
+  if (block < 0) return add_losses<kTeam>(s);
   const bool mirrored = s.square_mirrors.count > 0;
   if (block < entity_blocks(s, kTeam)) {
     const std::int64_t team = threadIdx.x / kTeam, entity = block * kTeams + team;
