@@ -8,6 +8,8 @@ import numpy as np
 
 from ..options import AUTO, CACHE_POLICIES, FLUSH_MODES
 
+MOST_THREADS = 1024  # more would only wait for each other
+
 
 @dataclass(frozen=True)
 class CacheConfig:
@@ -51,6 +53,8 @@ class CacheConfig:
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or not 1 <= value < 2**31:
                 raise ValueError(f"{name} is a whole number of at least 1, not {value!r}")
+        if self.flush_threads > MOST_THREADS:
+            raise ValueError(f"flush_threads is at most {MOST_THREADS}, not {self.flush_threads}")
         if self.ranks > 1 and (self.max_rows is None or self.flush == "none"):
             raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other "
                              "than 'none'")

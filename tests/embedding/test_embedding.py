@@ -414,6 +414,7 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: CacheConfig(cache_ratio="0.1"), "0 to 1"), (lambda: CacheConfig(lookahead=2.5), "lookahead is a whole"),
     (lambda: CacheConfig(lookahead=10**12), "lookahead is a whole"),
     (lambda: CacheConfig(flush_threads=1.5), "flush_threads is a whole"),
+    (lambda: CacheConfig(flush_threads=10**6), "flush_threads is at most 1024"),
     (lambda: CacheConfig(max_rows=0), "max_rows is a whole"), (lambda: CacheConfig(max_rows=1.5), "max_rows is a"),
     (lambda: CacheConfig(hot_ids=[1.5]), "hot_ids are"), (lambda: CacheConfig(hot_ids=[[1], [2]]), "hot_ids are"),
     (lambda: CacheConfig(cache_ratio=2), "0 to 1"),
