@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from .. import _native
-from ..store.device.device import Event, Watch
+from ..store.device.device import Watch
 from ..store.device.peer_buffer import peer_buffer
 from ..store.device.shared_segment import SharedSegment
 from ..store.device_executor import LookupPlace, PinnedMemory, submit_with_callers
@@ -29,6 +29,9 @@ from .config import CacheConfig
 from .table import SharedTable, Table
 
 STEPS_AHEAD = 8  # that a rank may be ahead of another, beyond its lookahead
+# Steps behind which what a step copies to the device is there: the part waits for the prefetch of the step
+# STEPS_ON_DEVICE before, which has waited for a write-back as much earlier, and a step begins before its part does.
+STEPS_TO_COPY = 2 * STEPS_ON_DEVICE + 1
 
 
 def reach_each_other(device: object, group: Any) -> bool:
@@ -92,19 +95,13 @@ class _Step:
     """A lookup whose owners know it. owned: the rows of all ranks that this one owns, and whose they are.
 
     Attributes:
-        placed: the lookup on the device.
+        placed: the lookup on the device, where `copy` brings it.
         ticket: of the owned rows, once they were read.
     """
 
     def __init__(self, request: Request, owned: Request, whose: _native.OwnedRows):
         self.lookup, self.owned, self.whose = request.lookup, owned, whose
-        self.placed = self.ticket = None
-
-
-class _Place(LookupPlace):
-    """Where one lookup in STEPS_ON_DEVICE lies. summed_up: the event after its last use."""
-
-    summed_up: Optional[Event] = None
+        self.placed = self.copy = self.ticket = None
 
 
 class OwnerExecutor(Executor):
@@ -135,15 +132,14 @@ class OwnerExecutor(Executor):
         self._lists.introduce(self._buffer.handle)
         inbox, outbox = (self._buffer.memory[first:][: 4 * max_rows * table.dim].view(torch.float32).view(boxes)
                          for first in _native.RowExchange.boxes(*boxes))
-        self._places = [_Place(device, inbox, outbox) for _ in range(STEPS_ON_DEVICE)]
-        self._outbox = outbox
+        self._place, self._outbox = LookupPlace(device, inbox, outbox), outbox
+        self._packed: Deque[np.ndarray] = deque(maxlen=STEPS_TO_COPY)  # of steps whose copies may not be there
         self._exchange: Optional[_native.RowExchange] = None
         self._turn = device.zeros(1, dtype=np.int32)
         self._packing = PinnedMemory(device)
         self._posted: Deque[Request] = deque()  # which some ranks may not have posted yet
         self._known: Deque[_Step] = deque()
         self._running: Optional[_Step] = None
-        self._begun = 0
         self._watch = Watch(self._check, lambda sentence: self._lists.fail(f"Rank {rank}: {sentence}"))
 
     def _check(self) -> None:
@@ -188,15 +184,13 @@ class OwnerExecutor(Executor):
             self._take()
         self._tell_part()
         step = self._running = self._known.popleft()
-        place, lookup = self._places[self._begun % STEPS_ON_DEVICE], step.lookup
-        self._begun += 1
-        place.copied.wait()
+        place, lookup = self._place, step.lookup
         place.packed, request.packed_in = request.packed_in, None
         if place.packed is None:
             place.packed = self.packing_memory(len(lookup))
             lookup.pack(place.packed)
-        step.placed = place.place(lookup)
-        place.copied = self._device.prefetch(place.copy_from(lookup.packed[1], lookup), place.summed_up)
+        self._packed.append(place.packed)
+        step.placed, step.copy = place.place(lookup), place.copy_from(lookup.packed[1], lookup)
 
     def gather(self):
         step, device = self._running, self._device
@@ -204,6 +198,7 @@ class OwnerExecutor(Executor):
         values = torch.empty(len(step.lookup), self.table.dim, dtype=torch.float32, device=self.torch_device)
 
         def work():
+            step.copy()
             self._exchange.send_values(owned.data_ptr(), step.whose, device.stream)
             step.placed.read(values.data_ptr(), device.stream)
 
@@ -238,7 +233,6 @@ class OwnerExecutor(Executor):
             self._exchange.fetch_sums(sums.data_ptr(), step.whose, device.stream)
 
         submit_with_callers(device, work)
-        self._places[(self._begun - 1) % STEPS_ON_DEVICE].summed_up = device.record()
         self._part.update(step.ticket, sums)
         self._running = None
 
