@@ -239,6 +239,7 @@ class CallersStreams(CallersDevice, StreamsDevice):
         """torch.cuda as the device asks for it."""
         with monkeypatch.context() as patch:
             patch.setattr(torch.cuda, "current_stream", lambda _: self.callers)
+            patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: self.callers.cuda_stream, raising=False)
             yield
 
     zeros, share, register = Device.zeros, Device.share, Device.register
