@@ -1,6 +1,7 @@
 // RowRanks as threads exchange rows and sums of gradients, some of them slow.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -29,6 +30,10 @@ TEST(RowExchange, ValuesReachWhoAsksAndSumsReachOwners) {
         threads.emplace_back([&, rank] {
           std::mt19937 random(static_cast<unsigned>(rank));
           const RowExchange exchange = ranks.of(rank);
+          const auto fail = [&](std::int64_t step) {
+            std::atomic_ref(ranks.failed).store(1);  // so that nobody waits for this one
+            ADD_FAILURE() << "step " << step << " of rank " << rank << " of " << count;
+          };
           for (std::int64_t step = 0; step < kSteps; ++step) {
             const auto counts = counts_of(count, kMost, static_cast<unsigned>(step));
             const OwnedRows owned = owned_by(rank, counts);
@@ -46,12 +51,12 @@ TEST(RowExchange, ValuesReachWhoAsksAndSumsReachOwners) {
                 for (std::int64_t column = 0; column < dim; ++column)
                   expected.push_back(value_of(rank, owner, row, column, step));
             pause(random);
-            ASSERT_EQ(std::vector<float>(ranks.inbox(rank), ranks.inbox(rank) + expected.size()), expected);
+            if (std::vector<float>(ranks.inbox(rank), ranks.inbox(rank) + expected.size()) != expected) return fail(step);
             for (std::size_t i = 0; i < expected.size(); ++i) ranks.outbox(rank)[i] = -expected[i];
             sums.assign(values.size(), 0.0f);
             cpu::fetch_sums(exchange, owned, sums.data(), static_cast<std::uint64_t>(2 * step + 2));
             for (float& value : values) value = -value;
-            ASSERT_EQ(sums, values);
+            if (sums != values) return fail(step);
           }
         });
       for (std::thread& thread : threads) thread.join();
