@@ -1,6 +1,7 @@
 """A run that was interrupted, killed or prolonged ends with the bytes of one that was not."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -9,6 +10,7 @@ import time
 import pytest
 from training.conftest import tables
 
+from dglke_frugal.cli.train import main
 from dglke_frugal.training.checkpoint.lock import alone
 
 
@@ -99,6 +101,20 @@ def test_a_run_that_is_being_trained_cannot_be_resumed(runs, resumed):
     first.communicate()
     steps = [int(path.name[5:]) for path in folder.glob("checkpoints/step-*")]
     runs.resume(folder, "--max_step", max(steps, default=3))
+
+
+def test_a_run_on_relative_paths_is_resumed_from_another_folder(runs, monkeypatch, tmp_path):
+    arguments, folder = runs.arguments("--checkpoint_interval", 4, "--max_step", 4)
+    for flag in ("--data_path", "--save_path"):
+        at = arguments.index(flag) + 1
+        arguments[at] = os.path.relpath(arguments[at], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(arguments)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    runs.resume(folder, "--max_step", 8)
+    assert tables(folder) == tables(runs("--max_step", 8))
 
 
 def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys):

@@ -45,9 +45,14 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
     import yaml
 
     plain = {name: list(value) if isinstance(value, (list, tuple)) else value
-             for name, value in config.to_flags().items()}
+             for name, value in _found_from_anywhere(config.to_flags()).items()}
     with replace_file(folder / FLAGS_FILE, "w") as file:
         yaml.safe_dump(plain, file, sort_keys=False)
+
+
+def _found_from_anywhere(flags: Dict[str, Any]) -> Dict[str, Any]:
+    """Flags with whole paths: a run is read and resumed from other working directories than that of the training."""
+    return {**flags, **{name: os.path.abspath(flags[name]) for name in ("data_path", "save_path")}}
 
 
 def fingerprint(config: TrainConfig, graph: KnowledgeGraph) -> Fingerprint:
@@ -131,10 +136,8 @@ def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data:
     run_folder = run_folder or folder
     entity_map, relation_map = (None if path is None else path.name if path.parent == run_folder else str(path)
                                 for path in (graph.entity_map, graph.relation_map))
-    flags = config.to_flags()
+    flags = _found_from_anywhere(config.to_flags())
     flags["gpu"] = list(flags["gpu"])
-    # The run is read from other working directories than that of the training.
-    flags.update({name: os.path.abspath(flags[name]) for name in ("data_path", "save_path")})
     release = {
         "model": flags["model_name"],
         "emb_size": flags["hidden_dim"],
