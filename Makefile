@@ -14,7 +14,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start many processes, each of which would compile the package's Python again where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: quickstart welcome test test-python build-cpp test-cpp packages sanitize test-cpp-and-sanitize flags clean
+.PHONY: quickstart welcome test test-python build-cpp test-cpp packages sanitize cpp-and-install cpp-and-python test-cpp-and-sanitize flags clean
 
 quickstart: welcome $(VENV)/installed
 	@$(BIN)/python -m recipes.quickstart
@@ -26,10 +26,15 @@ welcome:
 
 # All of them, also after some have failed or could not be built; what is missing is reported once more at the end.
 test:
-	@$(MAKE) --keep-going --jobs=2 test-python test-cpp-and-sanitize || { csrc/tests/packages.sh; exit 1; }
+	@$(MAKE) --keep-going cpp-and-install cpp-and-python || { csrc/tests/packages.sh; exit 1; }
 
 # pip keeps but one processor busy, and Python's tests wait often: C++'s tests have the time that these leave.
-test-cpp-and-sanitize: $(VENV)/installed
+cpp-and-install cpp-and-python: $(VENV)/installed
+cpp-and-install:
+	@$(MAKE) --keep-going --jobs=2 build-cpp $(VENV)/installed-for-tests
+cpp-and-python:
+	@$(MAKE) --keep-going --jobs=2 test-python test-cpp-and-sanitize
+test-cpp-and-sanitize:
 	@nice -n 19 $(MAKE) --keep-going --jobs=2 test-cpp sanitize
 
 test-python: $(VENV)/installed-for-tests

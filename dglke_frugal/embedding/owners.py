@@ -95,7 +95,7 @@ class _Step:
     """A lookup whose owners know it. owned: the rows of all ranks that this one owns, and whose they are.
 
     Attributes:
-        placed: the lookup on the device, where `copy` brings it.
+        placed: the lookup on the device, where Device.copy(*copy) brings it.
         ticket: of the owned rows, once they were read.
     """
 
@@ -153,7 +153,9 @@ class OwnerExecutor(Executor):
                 buffers = [self._buffer.memory.data_ptr() if number == self._rank else self._buffer.open(handle)
                            for number, handle in enumerate(self._lists.handles())]
         except _native.DeviceError as error:
-            self._lists.fail(f"Rank {self._rank}: {error}; use flush='p2f' where GPUs do not reach each other")
+            reason = str(error).partition(";")[0]  # what follows names a flag of the command line
+            self._lists.fail(f"Rank {self._rank} does not reach the memory of the other GPUs ({reason}); "
+                             "use flush='p2f'")
             self._lists.look()
         self._exchange = _native.RowExchange(self._lists, self._rank, buffers, *self._outbox.shape, self._turn)
 
@@ -198,7 +200,7 @@ class OwnerExecutor(Executor):
         values = torch.empty(len(step.lookup), self.table.dim, dtype=torch.float32, device=self.torch_device)
 
         def work():
-            step.copy()
+            device.copy(*step.copy)
             self._exchange.send_values(owned.data_ptr(), step.whose, device.stream)
             step.placed.read(values.data_ptr(), device.stream)
 

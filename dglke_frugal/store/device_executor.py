@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -101,14 +101,12 @@ class LookupPlace:
     Attributes:
         records: (most, stride) float32 of the lookup's rows.
         sums: (most, dim) float32 of their gradients.
-        copied: the event after the last copy to here.
         packed: pinned memory that the lookup comes from; of one that the device has sorted none.
     """
 
     def __init__(self, device: Device, records: torch.Tensor, sums: torch.Tensor):
         self._device, self.records, self.sums = device, records, sums
         self._block = torch.empty(0, dtype=torch.uint8)
-        self.copied = Event()
         self.packed: Optional[np.ndarray] = None
 
     def place(self, lookup: Sorted) -> _native.PlacedLookup:
@@ -127,10 +125,9 @@ class LookupPlace:
         with self._device.current():
             self._memory = _native.LookupMemory(self._block, self.records, self.sums)
 
-    def copy_from(self, first: int, lookup: Sorted) -> Callable[[], None]:
-        """Work that brings the packed lookup from its byte `first` on."""
-        copy = self._block.data_ptr() + first, self.packed.ctypes.data + first, lookup.packed[-1] - first
-        return lambda: self._device.copy(*copy)
+    def copy_from(self, first: int, lookup: Sorted) -> Tuple[int, int, int]:
+        """How Device.copy brings the packed lookup from its byte `first` on."""
+        return self._block.data_ptr() + first, self.packed.ctypes.data + first, lookup.packed[-1] - first
 
 
 class _Turn(LookupPlace):
@@ -138,11 +135,13 @@ class _Turn(LookupPlace):
 
     Attributes:
         work: what a step does with its rows there (PreparedStep).
+        copied: the event after the last copy to here.
     """
 
     def __init__(self, rows: DeviceRows, update: _native.SummedUpdate, max_rows: int, sums: torch.Tensor):
         super().__init__(rows.device, rows.device.zeros(max_rows, rows.stride), sums)
         self._rows, self._update = rows, update
+        self.copied = Event()
         self._plan = self.work = None
         if rows.planned:
             self._plan = rows.plan_memory()
@@ -165,20 +164,18 @@ class _Turn(LookupPlace):
 
     def copy(self, lookup: Sorted) -> Callable[[], None]:
         """Work that brings it to the device, and its plan. The plan has the rows, if there is one."""
-        device, works = self._device, []
+        device, copies = self._device, []
         if self._plan is not None:
             cell = self._rows.final_plan()
-            plan = self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()
-            works.append(lambda: device.copy(*plan))
+            copies.append((self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()))
         if self.packed is not None:
-            works.append(self.copy_from(0 if self._plan is None else lookup.packed[1], lookup))
+            copies.append(self.copy_from(0 if self._plan is None else lookup.packed[1], lookup))
         elif self._plan is None:
-            ids = self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup)
-            works.append(lambda: device.copy(*ids))
+            copies.append((self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup)))
 
         def work():
-            for each in works:
-                each()
+            for each in copies:
+                device.copy(*each)
 
         return work
 

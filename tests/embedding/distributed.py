@@ -13,9 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from devices import make_device  # noqa: E402
 
-from dglke_frugal import optim
+from dglke_frugal import _native, optim
 from dglke_frugal.embedding import CacheConfig, DenseStep, Embedding, Lookahead, Uniform
 from dglke_frugal.errors import InputError
+from dglke_frugal.store.device.peer_buffer import PeerBuffer
 
 ROWS, DIM, STEPS = 50, 4, 12
 
@@ -121,6 +122,23 @@ def left_alone(kind):
         os._exit(0)  # the group lacks a member
 
 
+def out_of_reach():
+    """The second process does not reach the memory of the first."""
+    def refuse(self, handle):
+        raise _native.DeviceError("cudaIpcOpenMemHandle failed: invalid argument; --peer off does without")
+
+    if dist.get_rank() == 1:
+        PeerBuffer.open = refuse
+    table = Embedding.distributed(ROWS, DIM, optim.SGD(0.1), max_rows=5, cache=CacheConfig(flush="direct"),
+                                  device=make_device("cpu"))
+    try:
+        for _ in range(3):  # a device hears of it late
+            table(torch.arange(5)).sum().backward()
+        return "nothing was reported"
+    except RuntimeError as error:
+        return str(error)
+
+
 def main(what, *arguments):
     dist.init_process_group("gloo")
     try:
@@ -130,6 +148,8 @@ def main(what, *arguments):
             result = dense()
         elif what == "left alone":
             result = left_alone(*arguments)
+        elif what == "out of reach":
+            result = out_of_reach()
         elif what == "state of one":
             result = state_of_one(*arguments)
         else:

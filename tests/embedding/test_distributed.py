@@ -84,6 +84,12 @@ def test_the_end_of_one_process_is_told_to_those_that_wait_for_its_rows(results,
     assert re.fullmatch(r"Rank 1 \(process \d+\) has ended\.", sentence), sentence
 
 
+def test_memory_that_is_out_of_reach_is_a_sentence_in_all_processes(results):
+    found = results(2, "out of reach")
+    assert found == ["Rank 1 does not reach the memory of the other GPUs (cudaIpcOpenMemHandle failed: invalid "
+                     "argument); use flush='p2f'"] * 2
+
+
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(results, goes_on):
     found = results(2, "state of one", json.dumps(goes_on))
