@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -66,6 +67,7 @@ void OwnerLists::check() {
 
 // A rank that others wait for.
 void OwnerLists::look_at(int rank) {
+  const std::lock_guard lock(looking_);
   const std::int32_t pid = std::atomic_ref(word(rank).pid).load(std::memory_order_acquire);
   if (pid == -1) {
     fail("Rank " + std::to_string(rank) + " has left, and other ranks wait for it.");

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ class OwnerLists {
 
   // Of all ranks, in their order; waits until each has introduced itself.
   std::vector<std::string> handles();
-  // Looks whether the other ranks are still there, for who waits elsewhere.
+  // Looks whether the other ranks are still there, for who waits elsewhere. Any thread may, at any time.
   void look();
   // This rank's next step uses `rows`: the rows of owner 0 come first, then the rows of owner 1, ... Waits for room.
   void post(std::span<const std::int64_t> rows);
@@ -77,6 +78,7 @@ class OwnerLists {
   const int rank_, ranks_;
   const std::int64_t steps_, max_rows_;
   std::int64_t posted_ = 0, taken_ = 0, begun_ = 0, met_ = 0;
+  std::mutex looking_;                   // who looks in the background, and who waits
   std::vector<OtherProcess> processes_;  // of the ranks
 };
 
