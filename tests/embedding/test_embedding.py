@@ -420,6 +420,7 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: CacheConfig(cache_ratio=2), "0 to 1"),
     (lambda: CacheConfig(flush="later"), "auto, p2f, direct, sync, none"),
     (lambda: make(cache=CacheConfig(flush="direct")), "use 'p2f' on the CPU"),
+    (lambda: make(cache=CacheConfig(flush="direct", ranks=9, max_rows=4), device=make_device("cpu")), "at most 8 ran"),
     (lambda: CacheConfig(cache_policy="static"), "hot_ids"), (lambda: CacheConfig(lookahead=0), "at least 1"),
     (lambda: optim.SGD(-1), "at least 0"), (lambda: optim.Adagrad(1, eps=0), "above 0"),
     (lambda: make()(torch.tensor([1.0])), "int64 or int32"),
