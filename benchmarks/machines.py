@@ -197,7 +197,8 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     reports = machines({**options, "gpu": True})
     alone = mean(machines({**options, "gpu": True, "machines": 1}), "step_seconds")
     plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "beside_bytes"),
-                       mean(reports, "urgent_bytes"), alone, 0.0, 0.0, mean(reports, "work_seconds"))
+                       mean(reports, "urgent_bytes"), alone, boundary_seconds=0.0, overlapped=0.0,
+                       work_seconds=mean(reports, "work_seconds"))
     with tempfile.TemporaryDirectory() as folder:
         command = train_command(Path(folder), options["entities"], 20 * options["steps"])
         (output,) = namespaces.together([[*command, "--gpu", "0"]], [dict(os.environ)])

@@ -20,7 +20,7 @@ from .. import _native
 from ..store.device.device import Watch
 from ..store.device.peer_buffer import peer_buffer
 from ..store.device.shared_segment import SharedSegment
-from ..store.device_executor import LookupPlace, PinnedMemory, submit_with_callers
+from ..store.device_executor import LookupPlace, PinnedMemory, submit_with_callers, summing_up, take_packed
 from ..store.executor import Executor
 from ..store.request import Request
 from ..store.rows.device_rows import STEPS_ON_DEVICE
@@ -187,10 +187,7 @@ class OwnerExecutor(Executor):
         self._tell_part()
         step = self._running = self._known.popleft()
         place, lookup = self._place, step.lookup
-        place.packed, request.packed_in = request.packed_in, None
-        if place.packed is None:
-            place.packed = self.packing_memory(len(lookup))
-            lookup.pack(place.packed)
+        place.packed = take_packed(request, self)
         self._packed.append(place.packed)
         step.placed, step.copy = place.place(lookup), place.copy_from(lookup.packed[1], lookup)
 
@@ -208,16 +205,7 @@ class OwnerExecutor(Executor):
         return values
 
     def update(self, gradients, numbers=None):
-        step, device = self._running, self._device
-        if gradients.shape[1] != self.table.dim or gradients.device != self.torch_device:
-            raise ValueError(f"gradients are rows of {self.table.dim} numbers on {self.torch_device}")
-
-        def sum_up():
-            given = None if numbers is None else device.upload(numbers)[step.placed.order]
-            step.placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
-                               0 if given is None else given.data_ptr(), device.stream)
-
-        self._end(sum_up)
+        self._end(summing_up(self._device, self._running.placed, self.table.dim, gradients, numbers))
 
     def skip(self):
         step = self._running

@@ -11,9 +11,9 @@ import torch
 from .. import _native
 from .device.cuda_device import CudaDevice, Stream
 from .device.device import Device, Event, no_op
-from .executor import RankExecutor
+from .executor import Executor, RankExecutor
 from .flushing import RankRows
-from .request import Sorted
+from .request import Request, Sorted
 from .rows.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 
 ALIGNMENT = 16  # bytes between the arrays of a block
@@ -93,6 +93,30 @@ def submit_with_callers(device: Device, work: Callable[[], None]) -> None:
     device.submit(work)
     if not isinstance(device, CallersDevice):
         device.record().wait()
+
+
+def take_packed(request: Request, executor: Executor) -> np.ndarray:
+    """The packed lookup of a request, which does not hold it any more, in packing memory of its executor."""
+    packed, request.packed_in = request.packed_in, None
+    if packed is None:
+        packed = executor.packing_memory(len(request.lookup))
+        request.lookup.pack(packed)
+    return packed
+
+
+def summing_up(device: Device, placed: _native.PlacedLookup, dim: int, gradients: torch.Tensor,
+               numbers: Optional[np.ndarray]) -> Callable[[], None]:
+    """Work that sets the sums of a lookup's gradients, which come as in Executor.update. Raises ValueError for others
+    than rows of dim numbers on the device."""
+    if gradients.shape[1] != dim or gradients.device != device.torch_device:
+        raise ValueError(f"gradients are rows of {dim} numbers on {device.torch_device}")
+
+    def work():
+        given = None if numbers is None else device.upload(numbers)[placed.order]
+        placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
+                      0 if given is None else given.data_ptr(), device.stream)
+
+    return work
 
 
 class LookupPlace:
@@ -225,10 +249,7 @@ class DeviceExecutor(RankExecutor):
         self._request = request
         lookup = self._lookup = request.sorted
         turn.copied.wait()
-        turn.packed, request.packed_in = request.packed_in, None
-        if turn.packed is None and not self._device.has_sorted(lookup):
-            turn.packed = self.packing_memory(len(lookup))
-            lookup.pack(turn.packed)
+        turn.packed = None if self._device.has_sorted(lookup) else take_packed(request, self)
         self._placed, self._turn = turn.place(lookup), turn
         copy, prefetch_rows = turn.copy(lookup), self._part(turn.work.prefetch)
 
@@ -258,16 +279,7 @@ class DeviceExecutor(RankExecutor):
         return values
 
     def update(self, gradients, numbers=None):
-        placed, device = self._placed, self._device
-        if gradients.shape[1] != self.table.dim or gradients.device != self.torch_device:
-            raise ValueError(f"gradients are rows of {self.table.dim} numbers on {self.torch_device}")
-
-        def sum_up():
-            given = None if numbers is None else device.upload(numbers)[placed.order]
-            placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
-                          0 if given is None else given.data_ptr(), device.stream)
-
-        self._end(sum_up)
+        self._end(summing_up(self._device, self._placed, self.table.dim, gradients, numbers))
 
     def skip(self):
         if self._several:  # other ranks may wait for the gradients of rows that they use, too
