@@ -21,7 +21,7 @@ struct RankWords {
 // Bytes of the words of a kind that the other ranks write into a rank's buffer, a line for each.
 inline constexpr std::size_t kRankWordBytes = kMostRanks * kExchangeLine;
 
-// buffers: of all ranks, as `rank` addresses them, which begin with words of so many kinds; kind: of these.
+// Words of one kind. buffers: of all ranks, as `rank` addresses them; each begins with kRankWordBytes for every kind.
 RankWords rank_words(int rank, const std::vector<char*>& buffers, const std::uint32_t* failed, int kind = 0);
 
 namespace cpu {

@@ -39,18 +39,16 @@ TEST(RowExchange, ValuesReachWhoAsksAndSumsReachOwners) {
             const auto counts = counts_of(count, kMost, static_cast<unsigned>(step));
             const OwnedRows owned = owned_by(rank, counts);
             std::vector<float> values, expected, sums;
-            for (int from = 0; from < count; ++from)
-              for (std::int64_t row = 0; row < counts[static_cast<std::size_t>(from)][static_cast<std::size_t>(rank)];
-                   ++row)
+            const auto add_rows = [&](std::vector<float>& to, int from, int owner) {
+              const std::int64_t rows = counts[static_cast<std::size_t>(from)][static_cast<std::size_t>(owner)];
+              for (std::int64_t row = 0; row < rows; ++row)
                 for (std::int64_t column = 0; column < dim; ++column)
-                  values.push_back(value_of(from, rank, row, column, step));
+                  to.push_back(value_of(from, owner, row, column, step));
+            };
+            for (int from = 0; from < count; ++from) add_rows(values, from, rank);
             pause(random);
             cpu::send_values(exchange, owned, values.data(), static_cast<std::uint64_t>(2 * step + 1));
-            for (int owner = 0; owner < count; ++owner)
-              for (std::int64_t row = 0; row < counts[static_cast<std::size_t>(rank)][static_cast<std::size_t>(owner)];
-                   ++row)
-                for (std::int64_t column = 0; column < dim; ++column)
-                  expected.push_back(value_of(rank, owner, row, column, step));
+            for (int owner = 0; owner < count; ++owner) add_rows(expected, rank, owner);
             pause(random);
             if (!std::equal(expected.begin(), expected.end(), ranks.inbox(rank))) return fail(step);
             for (std::size_t i = 0; i < expected.size(); ++i) ranks.outbox(rank)[i] = -expected[i];
