@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "comm/share.h"
@@ -57,7 +58,7 @@ struct ExchangeRules {
   int careless = -1;  // the region in whose collectives, or kEverywhere, the last one of the others is not awaited
   bool regions_apart = true;  // else all collectives use the same memory
   bool in_rank_order = true;  // else own part first
-  void (*before_reading)(int rank) = nullptr;
+  std::function<void(int rank)> before_reading = nullptr;
 };
 
 class HostExchange {

@@ -10,6 +10,7 @@
 
 #include "comm/cpu/owner_transfer.h"
 #include "table/half_rows.h"
+#include "tests/comm/eventually.h"
 #include "tests/comm/owner_ranks.h"
 
 namespace frugal {
@@ -32,13 +33,14 @@ float trained(float value, int step) { return static_cast<float>(static_cast<int
 struct Progress {
   std::atomic<int> done[kStreams] = {};
 
+  bool has_done(Stream stream, int steps) const { return done[stream].load(std::memory_order_acquire) >= steps; }
   void await(Stream stream, int steps) const {
-    while (done[stream].load(std::memory_order_acquire) < steps) std::this_thread::yield();
+    while (!has_done(stream, steps)) std::this_thread::yield();
   }
 };
 
-// How many floats of the host table are not those of plain loops after `steps` steps, with a pause(rank, stream, step)
-// before each piece of work.
+// How many floats of the host table are not those of plain loops after `steps` steps, with a
+// pause(rank, stream, step, progress of all ranks) before each piece of work.
 template <typename Pause>
 int wrong_floats(int ranks, int steps, const OwnerTransferRules& rules, Pause pause) {
   const RowLayout layout = RowLayout::for_dim(40);
@@ -66,7 +68,7 @@ int wrong_floats(int ranks, int steps, const OwnerTransferRules& rules, Pause pa
           if (stream == kPrefetches) own.await(kWriteBacks, k - kStepsThere + 1);
           if (stream == kComputation) own.await(kPrefetches, k + 1);
           if (stream == kWriteBacks) own.await(kComputation, k + 1);
-          pause(rank, stream, k);
+          pause(rank, stream, k, progress);
           work(rows, planned[static_cast<std::size_t>(k)], k);
           own.done[stream].store(k + 1, std::memory_order_release);
         }
@@ -98,13 +100,14 @@ int wrong_floats(int ranks, int steps, const OwnerTransferRules& rules, Pause pa
 }
 
 TEST(OwnerTransferRows, AreThoseOfPlainLoops) {
-  for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_EQ(wrong_floats(ranks, 40, {}, [](int, Stream, int) {}), 0) << ranks;
+  const auto no_pause = [](int, Stream, int, const auto&) {};
+  for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_EQ(wrong_floats(ranks, 40, {}, no_pause), 0) << ranks;
 }
 
 TEST(OwnerTransferRows, WhicheverStreamIsLate) {
   for (int late = 0; late < 2 * kStreams; ++late)
     EXPECT_EQ(wrong_floats(2, 12, {},
-                           [late](int rank, Stream stream, int) {
+                           [late](int rank, Stream stream, int, const auto&) {
                              if (rank * kStreams + stream == late) std::this_thread::sleep_for(1ms);
                            }),
               0)
@@ -113,7 +116,7 @@ TEST(OwnerTransferRows, WhicheverStreamIsLate) {
 
 TEST(OwnerTransferRows, WhateverTheDelays) {
   EXPECT_EQ(wrong_floats(3, 30, {},
-                         [](int rank, Stream stream, int step) {
+                         [](int rank, Stream stream, int step, const auto&) {
                            std::mt19937 random(static_cast<unsigned>(rank * 1000 + stream * 100 + step));
                            std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
                          }),
@@ -123,8 +126,9 @@ TEST(OwnerTransferRows, WhateverTheDelays) {
 // Without the wait for others' prefetches a late row is computed with as it was before.
 TEST(OwnerTransferMutations, APrefetchThatIsNotWaitedForIsCaught) {
   EXPECT_GT(wrong_floats(2, 12, {.waits_for_prefetches = false},
-                         [](int rank, Stream stream, int) {
-                           if (rank == 1 && stream == kPrefetches) std::this_thread::sleep_for(5ms);
+                         [](int rank, Stream stream, int step, const auto& progress) {
+                           if (rank == 1 && stream == kPrefetches)
+                             eventually([&] { return progress[0].has_done(kComputation, step + 1); });
                          }),
             0);
 }
@@ -132,8 +136,9 @@ TEST(OwnerTransferMutations, APrefetchThatIsNotWaitedForIsCaught) {
 // Without the wait for others' computation the old value of a slot is written back.
 TEST(OwnerTransferMutations, AValueThatIsNotHeardIsCaught) {
   EXPECT_GT(wrong_floats(2, 12, {.hears_values = false},
-                         [](int rank, Stream stream, int) {
-                           if (rank == 1 && stream == kComputation) std::this_thread::sleep_for(5ms);
+                         [](int rank, Stream stream, int step, const auto& progress) {
+                           if (rank == 1 && stream == kComputation)
+                             eventually([&] { return progress[0].has_done(kWriteBacks, step + 1); });
                          }),
             0);
 }

@@ -28,27 +28,26 @@ std::vector<float> readable_copy(const ReplicaPart& part, const float* from) {
 }
 
 // How many floats of the ranks' replicas are not those of plain loops after `steps` steps, with a pause(rank, step)
-// before each.
+// before each. The segment is new.
 template <typename Pause>
-int wrong_floats(int ranks, const ReplicaPart& part, int steps, const ExchangeRules& rules, Pause pause) {
-  Segment segment(ranks, {part.floats(), 1, part.floats()});
-  const std::vector<float> expected = by_plain_loops(ranks, part, steps);
+int wrong_floats(Segment& segment, const ReplicaPart& part, int steps, const ExchangeRules& rules, Pause pause) {
+  const std::vector<float> expected = by_plain_loops(segment.ranks(), part, steps);
   const bool broken = rules.careless != -1 || !rules.regions_apart;
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
+  for (int rank = 0; rank < segment.ranks(); ++rank)
     threads.emplace_back([&, rank] {
       HostExchange exchange = segment.exchange(rank, rules);
       std::vector<float> table = first_table(part);
       for (int step = 0; step < steps; ++step) {
+        pause(rank, step);
         const RankStep own(part, rank, step);
         cpu::put_sums(part, own.ids, {own.entries, static_cast<std::size_t>(part.entries)}, exchange.next_part());
-        pause(rank, step);
         exchange.post();
         exchange.await();
         std::vector<const float*> of_ranks;
         std::vector<std::vector<float>> copies;
-        for (int other = 0; other < ranks; ++other) {
+        for (int other = 0; other < segment.ranks(); ++other) {
           of_ranks.push_back(exchange.part_of(other));
           if (broken) of_ranks.back() = copies.emplace_back(readable_copy(part, of_ranks.back())).data();
         }
@@ -58,6 +57,14 @@ int wrong_floats(int ranks, const ReplicaPart& part, int steps, const ExchangeRu
     });
   for (std::thread& thread : threads) thread.join();
   return wrong;
+}
+
+ExchangeFloats floats_of(const ReplicaPart& part) { return {part.floats(), 1, part.floats()}; }
+
+template <typename Pause>
+int wrong_floats(int ranks, const ReplicaPart& part, int steps, const ExchangeRules& rules, Pause pause) {
+  Segment segment(ranks, floats_of(part));
+  return wrong_floats(segment, part, steps, rules, pause);
 }
 
 void no_pause(int, int) {}
@@ -80,22 +87,34 @@ TEST_P(Ranks, DoNotDependOnTheTimingOfRanks) {
   EXPECT_EQ(wrong_floats(GetParam(), {11, 20, 1}, 30, slow, pause), 0);
 }
 
+// The last rank comes to a step when the others have read what it has not yet written for it.
 TEST(ReplicaMutations, ARankThatIsNotAwaitedIsMissed) {
+  constexpr ReplicaPart kPart{11, 20, 1};
+  constexpr int kSteps = 6, kLast = 2;
+  Segment segment(kLast + 1, floats_of(kPart));
   ExchangeRules rules;
   rules.careless = ExchangeRules::kEverywhere;
-  const auto last_is_late = [](int rank, int) { std::this_thread::sleep_for(rank == 2 ? 5ms : 0ms); };
-  EXPECT_EQ(wrong_floats(3, {11, 20, 1}, 4, {}, last_is_late), 0);
-  const auto writes_late = [](int rank, int) { std::this_thread::sleep_for(rank == 0 ? 5ms : 0ms); };
-  EXPECT_GT(wrong_floats(3, {11, 20, 1}, 6, rules, last_is_late) + wrong_floats(3, {11, 20, 1}, 6, rules, writes_late),
-            0);
+  const auto last_is_late = [&](int rank, int step) {
+    for (int other = 0; rank == kLast && step < kSteps - 1 && other < kLast; ++other)
+      segment.await_posted(other, step + 2);
+  };
+  EXPECT_GT(wrong_floats(segment, kPart, kSteps, rules, last_is_late), 0);
 }
 
+// Rank 0 reads when rank 1 has written for the next step.
 TEST(ReplicaMutations, APartThatIsWrittenTooEarlyIsSeen) {
-  ExchangeRules rules;
-  rules.before_reading = [](int rank) { std::this_thread::sleep_for(rank == 0 ? 5ms : 0ms); };
-  EXPECT_EQ(wrong_floats(2, {11, 20, 1}, 4, rules, no_pause), 0);
-  rules.regions_apart = false;
-  EXPECT_GT(wrong_floats(2, {11, 20, 1}, 4, rules, no_pause), 0);
+  constexpr ReplicaPart kPart{11, 20, 1};
+  constexpr std::uint64_t kSteps = 4;
+  for (const bool regions_apart : {true, false}) {
+    Segment segment(2, floats_of(kPart));
+    std::uint64_t step = 0;  // of rank 0
+    ExchangeRules rules;
+    rules.regions_apart = regions_apart;
+    rules.before_reading = [&](int rank) {
+      if (rank == 0 && ++step < kSteps) segment.await_posted(1, step + 1);
+    };
+    EXPECT_EQ(wrong_floats(segment, kPart, kSteps, rules, no_pause) == 0, regions_apart);
+  }
 }
 
 }  // namespace

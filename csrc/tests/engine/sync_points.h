@@ -45,10 +45,10 @@ class SyncPoints {
     const std::lock_guard lock(mutex_);
     failing_.insert({name, detail});
   }
-  // Waits until a thread has come there. False after five seconds.
+  // Waits until a thread has come there. False after a minute.
   bool wait_reached(const std::string& name, std::int64_t detail) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return reached_.count({name, detail}) > 0; });
+    return changed_.wait_for(lock, std::chrono::minutes(1), [&] { return reached_.count({name, detail}) > 0; });
   }
 
  private:
