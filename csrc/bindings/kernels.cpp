@@ -168,17 +168,12 @@ PreparedKernel prepare_write_back(const RowTable& table, const Vector<std::int64
                                   static_cast<RowDestination>(wanted),
                                   evicted ? evictions_of(*evicted, first_buffer_slot, rows.size()) : RowEvictions{}};
   const auto over = crossing_named(crossing);
-  const auto first_of = [write_backs](std::int64_t count) {
-    RowWriteBacks first = write_backs;
-    first.count = count;
-    return first;
-  };
   if (table.is_cuda)
     return {write_backs.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::write_back_rows(memory, first_of(count), {stream, over}, publication);
+              cuda::write_back_rows(memory, write_backs.first(count), {stream, over}, publication);
             }};
   return {write_backs.count, [=, extent = table.extent](std::int64_t count, std::uintptr_t) {
-            const RowWriteBacks first = first_of(count);
+            const RowWriteBacks first = write_backs.first(count);
             check_row_write_backs(extent, first);
             cpu::write_back_rows(memory, first);
           }};

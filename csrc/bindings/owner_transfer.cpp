@@ -68,19 +68,14 @@ class OwnerTransfer {
             "the counter, its value and the turn are one number each");
     const RowWriteBacks write_backs{ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                                     static_cast<std::int64_t>(ids.size())};
-    const auto first_of = [write_backs](std::int64_t count) {
-      RowWriteBacks first = write_backs;
-      first.count = count;
-      return first;
-    };
     const OwnerTransferRows rows = rows_;
     const cuda::Publication publication{counter.data(), number.data(), reinterpret_cast<unsigned*>(turn.data())};
     if (is_cuda_)
       return {write_backs.count, [=, over = crossing_named(crossing)](std::int64_t count, std::uintptr_t stream) {
-                cuda::write_back(rows, first_of(count), publication, {stream, over});
+                cuda::write_back(rows, write_backs.first(count), publication, {stream, over});
               }};
     return {write_backs.count, [=, extent = extent_](std::int64_t count, std::uintptr_t) {
-              const RowWriteBacks first = first_of(count);
+              const RowWriteBacks first = write_backs.first(count);
               check_row_write_backs(extent, first);
               cpu::write_back(rows, first, static_cast<std::uint64_t>(*publication.value));
               std::atomic_ref(*publication.counter).store(static_cast<std::uint64_t>(*publication.value),

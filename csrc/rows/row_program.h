@@ -120,6 +120,11 @@ struct RowWriteBacks {
     if (evictions.has(u)) return {evictions.rows[u], evictions.slot(u)};
     return {0, -1};
   }
+  RowWriteBacks first(std::int64_t some) const {
+    RowWriteBacks of_them = *this;
+    of_them.count = some;
+    return of_them;
+  }
 };
 
 // Records of a step for the ids that asked for them: id i has record inverse[i], or zeros where there is no row of that

@@ -23,7 +23,6 @@ import numpy as np
 from ...errors import InputError, shortage
 from ...files import read_json, replace_file, sync_folder
 from ...store.row_blocks import row_blocks
-from .lock import hold
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -129,14 +128,14 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run: the last and the best one. One process writes; any may read.
+    """The checkpoints of one run: the last and the best one. Any process may read; the one that writes holds the run's
+    folder (lock.alone).
 
     While one is being written there are three, so a disk needs room for three tables with their optimizer states.
     """
 
     def __init__(self, path: os.PathLike):
         self.path = Path(path)
-        self._lock: Optional[int] = None
 
     def last(self) -> Optional[Checkpoint]:
         """The checkpoint with the highest step. Raises InputError if its manifest cannot be read."""
@@ -158,8 +157,7 @@ class CheckpointFolder:
                 An array with a method write_npy(path, header) -> (bytes, CRC-32) writes its file itself.
             config, state: values that JSON can hold.
         Raises:
-            InputError: if the disk is too small or cannot be written, or another process writes here. Earlier
-                checkpoints are then as they were.
+            InputError: if the disk is too small or cannot be written. Earlier checkpoints are then as they were.
         """
         with self._writing():
             self._remove_leftovers()
@@ -176,18 +174,6 @@ class CheckpointFolder:
             with replace_file(self.path / "best.json", "w") as file:
                 json.dump({"step": step}, file)
             self._prune(max(self._steps()))
-
-    def close(self):
-        """Let another process write here."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def _steps(self):
         names = (re.fullmatch(r"step-(\d+)", entry.name) for entry in self.path.glob("step-*"))
@@ -261,8 +247,6 @@ class CheckpointFolder:
     def _writing(self) -> Iterator[None]:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if self._lock is None:
-                self._lock = _lock(self.path)
             yield
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -270,16 +254,6 @@ class CheckpointFolder:
             raise shortage(error) or InputError(
                 f"cannot write checkpoints to {self.path}: {error.strerror or error}; free some space, or choose "
                 "a folder that is writable") from error
-
-
-def _lock(folder: Path) -> int:
-    """Hold the folder for this process until it ends, however it ends."""
-    try:
-        return hold(folder / ".lock")
-    except BlockingIOError as error:
-        raise InputError(
-            f"another process is writing checkpoints to {folder}; wait for it, stop it, or choose another folder"
-        ) from error
 
 
 def _file_stem(name: str) -> str:

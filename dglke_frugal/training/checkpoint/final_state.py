@@ -24,8 +24,7 @@ STATES = "optimizer"  # folder within that of the run
 def save_final_state(folder: Path, step: int, tables: Tables, own: Mapping, identity: Mapping,
                      state: Mapping[str, Any]) -> None:
     """Write the optimizer states of tables that are saved in `folder`, and arrays of the model's own. InputError."""
-    with CheckpointFolder(folder / STATES) as states:
-        states.save(step, {**_states(tables), **own}, identity, state)
+    CheckpointFolder(folder / STATES).save(step, {**_states(tables), **own}, identity, state)
 
 
 def last_state(folder: Path) -> Optional[Checkpoint]:

@@ -14,38 +14,32 @@ from ...errors import InputError
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none, as some for clusters
 
 
-def hold(path: Path) -> int:
-    """A descriptor of the file, which is made if it is not there, and held until the descriptor is closed.
-
-    Where the file system has no locks, nothing is held. Raises BlockingIOError if another process holds the file, and
-    other OSErrors if it cannot be opened.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            return descriptor
-        os.close(descriptor)
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK)) from error
-        raise
-    return descriptor
-
-
 @contextlib.contextmanager
 def held(path: Path, taken: str) -> Iterator[None]:
-    """While entered, no other process holds the file. Raises InputError, with the sentence `taken` if one does."""
+    """While entered, no other process holds the file, which is made if it is not there.
+
+    Where the file system has no locks, nothing is held. Raises InputError, with the sentence `taken` if another process
+    holds the file.
+    """
     try:
-        descriptor = hold(path)
-    except BlockingIOError as error:
-        raise InputError(taken) from error
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; give a folder that is writable") from error
+        raise _cannot_write(path, error) from error
     try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise InputError(taken) from error
+            if error.errno not in NO_LOCKS:
+                raise _cannot_write(path, error) from error
         yield
     finally:
         os.close(descriptor)
+
+
+def _cannot_write(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {error.strerror}; give a folder that is writable")
 
 
 def alone(folder: Path):

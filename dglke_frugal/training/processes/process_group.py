@@ -65,20 +65,17 @@ class Channel:
 
     def expect(self, kind: str) -> Message:
         """The next message of this kind. Raises RankError if the other end has gone or says that it failed."""
-        for message in self._kept:
-            if message[0]["kind"] == kind:
-                self._kept.remove(message)
-                return message
-        while True:
-            message = self._receive()
-            if message[0]["kind"] == kind:
-                return message
-            self._kept.append(message)
+        while (message := self._first_kept(kind)) is None:
+            self._kept.append(self._receive())
+        return message
 
     def take(self, kind: str) -> Optional[Message]:
         """A message of this kind if one has arrived."""
         while self.connection.poll(0):
             self._kept.append(self._receive())
+        return self._first_kept(kind)
+
+    def _first_kept(self, kind: str) -> Optional[Message]:
         for message in self._kept:
             if message[0]["kind"] == kind:
                 self._kept.remove(message)

@@ -131,7 +131,6 @@ class TrainingRun:
 
     def __exit__(self, *_):
         self.tracker.close()
-        self.checkpoints.close()
         self.tables.close()
 
     def _log_batch_size(self):

@@ -74,18 +74,17 @@ def test_killed_at_random_moments(tmp_path):
             assert os.waitpid(child, 0)[1] == signal.SIGKILL
             saved = (saved + progress.read())[-8:]
         reached = check(tmp_path, max(reached + 1, int.from_bytes(saved, "little")))
-    with CheckpointFolder(tmp_path) as folder:
-        folder.save(reached + 1, arrays(reached + 1), {"a": 1}, {"step": reached + 1})
+    CheckpointFolder(tmp_path).save(reached + 1, arrays(reached + 1), {"a": 1}, {"step": reached + 1})
     hidden = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
-    assert hidden == [".lock"], "a later writer clears away what the killed ones left"
+    assert not hidden, "a later writer clears away what the killed ones left"
 
 
 def test_dead_at_every_operation_on_files(tmp_path):
     """A child ends itself at the k-th file operation of a save, for each k until it gets through."""
-    with CheckpointFolder(tmp_path / "before") as folder:
-        folder.save(3, arrays(3), {"a": 1}, {"step": 3})
-        folder.mark_best(3)
-        folder.save(4, arrays(4), {"a": 1}, {"step": 4})
+    folder = CheckpointFolder(tmp_path / "before")
+    folder.save(3, arrays(3), {"a": 1}, {"step": 3})
+    folder.mark_best(3)
+    folder.save(4, arrays(4), {"a": 1}, {"step": 4})
     for k in range(1, 200):
         path = shutil.copytree(tmp_path / "before", tmp_path / str(k))
         status = os.waitstatus_to_exitcode(os.waitpid(in_child(lambda: save_and_die(k, path)), 0)[1])
@@ -94,8 +93,7 @@ def test_dead_at_every_operation_on_files(tmp_path):
             assert check(path, 5) == 5
             break
         last = check(path, 4)
-        with CheckpointFolder(path) as folder:  # and the next writer goes on
-            folder.save(last + 1, arrays(last + 1), {"a": 1}, {"step": last + 1})
+        CheckpointFolder(path).save(last + 1, arrays(last + 1), {"a": 1}, {"step": last + 1})  # the next writer
         assert check(path, last + 1) == last + 1
     assert 15 < k < 199
 
