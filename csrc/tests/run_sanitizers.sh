@@ -19,7 +19,7 @@ fi
 
 export TSAN_OPTIONS=halt_on_error=1
 half() {  # of the tests of a program: sanitizer, program, which half
-  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 900 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
+  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 3600 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
 }
 run() {
   for test in engine/test_engine sampler/test_batch_threads comm/test_exchange comm/test_owner_transfer base/test_parallel; do

@@ -51,7 +51,7 @@ struct ProcessOutcome {
 struct ProcessOptions {
   int kill_rank = -1;  // killed while it waits before this step
   std::int64_t kill_at_step = 0;
-  std::chrono::seconds patience{180};
+  std::chrono::seconds patience{600};
 };
 
 inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std::span<float> table,

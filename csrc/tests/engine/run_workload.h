@@ -35,7 +35,7 @@ struct RunOptions {
   std::vector<std::int64_t> drain_after;                           // steps after which all ranks drain
   bool compare_drains = true;                                      // with the oracle's table then (needs initial_table)
   std::function<void(int rank, std::int64_t step)> before_step{};  // delays, or throws
-  std::chrono::milliseconds patience{180'000};                     // then the run is failed as stuck
+  std::chrono::milliseconds patience{600'000};                     // then the run is failed as stuck
 };
 
 inline std::shared_ptr<CachePolicy> make_cache(const Shape& shape, int rank) {
@@ -63,7 +63,6 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   config.staging_bytes =
       shape.staging_bytes ? shape.staging_bytes : 8 * layout.bytes() * std::max(shape.batch, 1) * shape.ranks;
   config.horizon = shape.horizon;
-  config.attach_seconds = 10;  // a killed process may never have attached
   config.update = std::move(update);
   if (shape.slots > 0)
     for (int r = 0; r < shape.ranks; ++r) config.caches.push_back(make_cache(shape, r));

@@ -156,7 +156,7 @@ TEST(SharedBatches, CloseEndsWhoWaitsForARankThatNeverComes) {
   } catch (const ThreadShortage&) {
   }
   leave_all_room();
-  alarm(30);
+  alarm(300);
   Batch batch;
   const std::atomic<bool> stopping{false};
   try {
