@@ -1,6 +1,7 @@
 """Rows behind a device's cache and the engine against rows updated in the table: no setting changes a bit."""
 import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -296,16 +297,26 @@ def test_the_host_runs_ahead_of_the_device():
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_wait_is_a_stall_if_the_device_has_nothing_to_do(busy):
-    device, release, seconds = QueuedDevice(), threading.Event(), 0.2
+    device, release, waits, seconds = QueuedDevice(), threading.Event(), threading.Event(), 0.2
+
+    class Watched(Stalls):
+        def watch(self, wait, *given):
+            return super().watch(lambda step: (waits.set(), wait(step))[1], *given)
+
+    def announce_late():
+        waits.wait()  # else a busy machine might come to the wait when the plan is there
+        time.sleep(seconds)
+        stepper.announce(FIRST + 1)
+
     store = make_store(device, mode="direct", lookahead=3)
     stepper = Stepper(store, device)
     stepper.announce(FIRST)
     stepper.run(FIRST)
     device.synchronize()
-    store.steps.stalls = Stalls()
+    store.steps.stalls = Watched()
     if busy:
         device.submit(release.wait)
-    threading.Timer(seconds, lambda: stepper.announce(FIRST + 1)).start()
+    threading.Thread(target=announce_late).start()
     stepper.rows.begin(FIRST + 1)  # waits for the plan
     stalls = store.steps.stalls
     assert (stalls.steps, stalls.seconds) == (0, 0) if busy else stalls.steps == 1 and stalls.seconds > seconds / 2
