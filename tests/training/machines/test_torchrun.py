@@ -6,7 +6,7 @@ import sys
 import time
 
 from training.machines.conftest import free_port
-from training.parallel.conftest import assert_same, trained
+from training.parallel.conftest import SUFFERING, assert_same, trained
 
 
 def children(pid):
@@ -17,12 +17,19 @@ def children(pid):
 
 def test_torchrun_restarts_a_run_that_lost_a_machine(machines, tmp_path):
     arguments, folder = machines.arguments("--max_step", 400, "--checkpoint_interval", 100, "--resume", "auto")
+    # Both wait after the checkpoint, so that the run has not ended before the kill, however late that comes.
+    killed, hurt = tmp_path / "killed", tmp_path / "suffering"
+    hurt.mkdir()
+    waits = f"while step == 150 and not os.path.exists({str(killed)!r}): time.sleep(0.01)"
+    (hurt / "sitecustomize.py").write_text(SUFFERING.format(what=waits, first="pass"))
     endpoint = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
                "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint, "--max-restarts", "3", "-m", "dglke_frugal",
                "train", *arguments]
     outputs = [open(tmp_path / f"output-{machine}", "w+") for machine in range(2)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": machines.interpreter}  # of the workers
+    paths = os.pathsep.join([str(hurt), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths,
+                   "PYTHON_EXEC": machines.interpreter}  # of the workers
     agents = [subprocess.Popen(list(map(str, command)), stdout=output, stderr=output, env=environment)
               for output in outputs]
     deadline = time.monotonic() + 180
@@ -31,6 +38,7 @@ def test_torchrun_restarts_a_run_that_lost_a_machine(machines, tmp_path):
         time.sleep(0.01)
     (victim,) = children(agents[1].pid)
     os.kill(victim, signal.SIGKILL)
+    killed.touch()
     codes = [agent.wait(timeout=240) for agent in agents]
     assert codes == [0, 0], messages(outputs)
     one, _ = machines.run("--max_step", 400, "--partition", "hash", "--num_proc", 2)
