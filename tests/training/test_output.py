@@ -53,10 +53,11 @@ def test_a_terminal_that_went(runs, tmp_path):
     child, terminal = pty.fork()
     if child == 0:
         os.execv(sys.executable, command(arguments))
-    while b"[Train](40/" not in os.read(terminal, 10000):
-        pass
+    shown = b""
+    while b"[Train](40/" not in shown:  # a read may end within a line
+        shown += os.read(terminal, 10000)
     os.close(terminal)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert ended[0] == child and os.waitstatus_to_exitcode(ended[1]) == 129

@@ -113,7 +113,7 @@ class ColumnThreads:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(300)
             assert not thread.is_alive()
 
     def _guarded(self, rank):

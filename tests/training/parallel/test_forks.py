@@ -9,7 +9,7 @@ from training.parallel.conftest import state_of
 
 
 def ended(interpreter, code, *arguments, **options):
-    return subprocess.run([interpreter, "-c", code, *arguments], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([interpreter, "-c", code, *arguments], capture_output=True, text=True, timeout=300, **options)
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def test_arguments_folder_environment_and_open_files_are_the_same(interpreters, 
 
 
 def test_signals_reach_it_and_it_ends_with_its_script(interpreters):
-    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
     interpreter, options = interpreters[0]
     for number in (signal.SIGTERM, signal.SIGKILL):
         with subprocess.Popen([interpreter, "-c", code], stdout=subprocess.PIPE, text=True, **options) as process:
             pid = int(process.stdout.readline())
             process.send_signal(number)
             assert process.stdout.read() == ""  # which ends when nobody can write any more
-            assert process.wait(timeout=60) == -number
+            assert process.wait(timeout=300) == -number
         assert pid != process.pid
 
 
@@ -63,4 +63,4 @@ def test_it_stops_and_goes_on(interpreters):
         process.stdin.write("on\n")
         process.stdin.flush()
         process.send_signal(signal.SIGCONT)
-        assert process.communicate(timeout=60) == ("on\n", None) and process.returncode == 0
+        assert process.communicate(timeout=300) == ("on\n", None) and process.returncode == 0

@@ -71,7 +71,7 @@ def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
                                        "train.txt", "valid.txt", "test.txt", "--hidden_dim", 400, "--max_step", 20,
                                        *flags)
     process = runs.process(arguments)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     result = json.loads((folder / "result.json").read_text())
     assert result["peak_host_bytes"] > ENTITIES * 800
