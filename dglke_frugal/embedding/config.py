@@ -59,6 +59,13 @@ class CacheConfig:
             raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other "
                              "than 'none'")
 
+    def check_hot_ids(self, rows: int) -> None:
+        """Raise ValueError for hot_ids that a table of so many rows does not have."""
+        hot = np.asarray([] if self.hot_ids is None else self.hot_ids)
+        wrong = hot[(hot < 0) | (hot >= rows)]
+        if len(wrong):
+            raise ValueError(f"hot_ids are from 0 to {rows - 1}, the last row of the table, not {wrong[0]}")
+
     @property
     def policy(self) -> str:
         """The cache policy's name."""

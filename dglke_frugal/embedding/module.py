@@ -123,8 +123,8 @@ class Embedding(nn.Module):
             if device.type not in ("cpu", "cuda"):
                 raise ValueError(f"an Embedding works on 'cpu' or 'cuda', not on {device}")
             device = torch.empty(0, device=device).device  # which says which GPU
-        elif device is None:
-            raise ValueError("device is None; give 'cpu' or 'cuda', or leave it out for the CPU")
+        elif not hasattr(device, "torch_device"):  # of the store's devices, by which tests work
+            raise ValueError(f"device is {device!r}; give 'cpu' or 'cuda', or leave it out for the CPU")
         if not isinstance(cache, (CacheConfig, type(None))):
             raise ValueError(f"cache is a CacheConfig of dglke_frugal.embedding, not {cache!r}")
         self._ranks = 1 if cache is None else cache.ranks
@@ -225,11 +225,13 @@ class Embedding(nn.Module):
         a GPU it wakes a thread of its own, which takes longer than the update. Hooks of rows do not run. The gradient
         (the shape of rows) is that of the loss itself, without a factor of GradScaler. Raises ValueError for other rows
         or another shape."""
-        node = rows.grad_fn
+        node = getattr(rows, "grad_fn", None)
         kind = getattr(node, "kind", None)  # torch's own nodes have none
         if kind is None or node.receive != self._receive:
             raise ValueError("learn takes rows as forward has given them, and their gradient; use "
                              "rows.backward(gradient) for others")
+        if not isinstance(gradient, torch.Tensor):
+            raise ValueError(f"the gradient of rows is a tensor, not of type {type(gradient).__name__}")
         if gradient.shape != rows.shape or gradient.device != rows.device:
             raise ValueError(f"the gradient of rows {tuple(rows.shape)} on {rows.device} is {tuple(gradient.shape)} on "
                              f"{gradient.device}")
@@ -477,8 +479,8 @@ class Embedding(nn.Module):
         """Take back what _saved_beside gave. The optimizer begins to count where there is no count: the rows are those
         of a table without its state. Raises ValueError, with nothing changed."""
         updates = np.asarray(beside.get(UPDATES, [0]))
-        if updates.shape != (1,) or not np.issubdtype(updates.dtype, np.integer) or updates[0] < 0:
-            raise ValueError(f"{UPDATES} is one whole number of at least 0, not {updates!r}")
+        if updates.shape != (1,) or not np.issubdtype(updates.dtype, np.integer) or not 0 <= updates[0] < 2**62:
+            raise ValueError(f"{UPDATES} is one whole number from 0 to 2**62 - 1, not {updates!r}")
         if self._keys is not None:
             self._keys.restore(beside)
             self._table.discard_prefetched()
@@ -547,6 +549,11 @@ class Embedding(nn.Module):
         for name, value in found.items():
             if not isinstance(value, torch.Tensor):
                 error_msgs.append(f"{prefix}{name} is of type {type(value).__name__}, not a tensor")
+                return
+            if value.is_meta or value.layout != torch.strided or value.is_complex() or (
+                    name in beside and value.dtype == torch.bfloat16):
+                error_msgs.append(f"{prefix}{name} is {value.dtype} on {value.device} ({value.layout}), not numbers as "
+                                  "this table has them")
                 return
         shapes = {"weight": rows.dim, "optimizer_state": rows.state_floats}
         for name in shapes.keys() & found.keys():

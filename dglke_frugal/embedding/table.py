@@ -121,8 +121,11 @@ class Table:
         another process's table. beside: further bytes that the caller needs for each row. table: one that is there
         already. device_at_work: the store's device, which somebody else has made.
 
-        Raises InputError if there is no memory, RuntimeError if that process has ended.
+        Raises ValueError for hot ids that are no rows, InputError if there is no memory, RuntimeError if that process
+        has ended.
         """
+        if cache is not None:
+            cache.check_hot_ids(rows)
         self.optimizer, self._cache, self._shared, self._beside = optimizer, cache, shared, beside
         self.rule = optimizer.native()
         self._work_on(device)

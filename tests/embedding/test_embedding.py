@@ -409,7 +409,10 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: Embedding(4, 4, optim.SGD(1), padding_idx=1.5), "padding_idx 1.5"),
     (lambda: Embedding(4, 4, optim.SGD(1), padding_idx="0"), "padding_idx '0'"),
     (lambda: Embedding(4, 4, optim.SGD(1), device="meta"), "'cpu' or 'cuda'"),
-    (lambda: Embedding(4, 4, optim.SGD(1), device=None), "device is None"),
+    *((lambda device=device: Embedding(4, 4, optim.SGD(1), device=device), f"device is {device}")
+      for device in (None, 3.5)),
+    (lambda: make().learn(None, None), "rows as forward"),
+    (lambda: (module := make()).learn(module(torch.tensor([1])), [[1.0]]), "not of type list"),
     (lambda: make(cache={"cache_ratio": 0.1}), "cache is a CacheConfig"),
     (lambda: CacheConfig(cache_ratio="0.1"), "0 to 1"), (lambda: CacheConfig(lookahead=2.5), "lookahead is a whole"),
     (lambda: CacheConfig(lookahead=10**12), "lookahead is a whole"),
@@ -417,6 +420,8 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: CacheConfig(flush_threads=10**6), "flush_threads is at most 1024"),
     (lambda: CacheConfig(max_rows=0), "max_rows is a whole"), (lambda: CacheConfig(max_rows=1.5), "max_rows is a"),
     (lambda: CacheConfig(hot_ids=[1.5]), "hot_ids are"), (lambda: CacheConfig(hot_ids=[[1], [2]]), "hot_ids are"),
+    *((lambda row=row: make(cache=CacheConfig(hot_ids=[0, row])), f"from 0 to {ROWS - 1}, .*, not {row}")
+      for row in (-1, ROWS, 2**31, -2**40)),
     (lambda: CacheConfig(cache_ratio=2), "0 to 1"),
     (lambda: CacheConfig(flush="later"), "auto, p2f, direct, sync, none"),
     (lambda: make(cache=CacheConfig(flush="direct")), "use 'p2f' on the CPU"),

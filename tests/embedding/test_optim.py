@@ -199,9 +199,25 @@ def test_rows_without_a_state_begin_to_count(tmp_path):
     table.save(tmp_path / "rows.npy")
     table.load(tmp_path / "rows.npy")
     assert table.state_dict()["optimizer_updates"].tolist() == [0]
-    state = table.state_dict()
-    with pytest.raises(RuntimeError, match="optimizer_updates is one whole number"):
-        table.load_state_dict({**state, "optimizer_updates": torch.tensor([0.5])})
+
+
+@pytest.mark.parametrize("name, value, sentence", [
+    ("optimizer_updates", torch.tensor([0.5]), "is one whole number"),
+    ("optimizer_updates", torch.tensor([2**63 - 1]), "is one whole number"),
+    ("optimizer_updates", torch.tensor([1], dtype=torch.bfloat16), "torch.bfloat16"),
+    ("weight", torch.empty(ROWS, DIM, device="meta"), "on meta"),
+    ("weight", torch.zeros(ROWS, DIM).to_sparse(), "sparse_coo"),
+    ("optimizer_state", torch.zeros(ROWS, 2 * DIM, dtype=torch.complex64), "torch.complex64")],
+    ids=["no whole number", "too many", "bfloat16", "no memory", "sparse", "complex"])
+def test_a_state_that_cannot_be_taken_changes_nothing(name, value, sentence):
+    table = make(optim.Adam(0.1))
+    train(table, 2)
+    before = {name: value.clone() for name, value in table.state_dict().items()}
+    other = {"weight": before["weight"] + 1, "optimizer_state": before["optimizer_state"] + 1,
+             "optimizer_updates": torch.tensor([7]), name: value}
+    with pytest.raises(RuntimeError, match=sentence):
+        table.load_state_dict(other)
+    assert all(torch.equal(value, before[name]) for name, value in table.state_dict().items())
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
