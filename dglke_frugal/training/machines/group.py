@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -20,7 +21,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Set
 
 import numpy as np
 
-from ...errors import InputError, first_line, shortage
+from ...errors import InputError, first_line, shortage, shown
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
 from ..run.interrupt import Interrupt
@@ -29,6 +30,7 @@ from .transport import LANES, GlooTransport, MachineError
 INTERFACES = "GLOO_SOCKET_IFNAME"
 BEAT_SECONDS = 0.2
 CONNECT_SECONDS = 60.0
+QUIET_SECONDS = 3.0  # after which a machine says that it waits for others
 LOOK_SECONDS = 0.05  # between two looks for machines that come
 MEASURED_BYTES = 4 << 20  # for each other machine
 LOST_SECONDS = 1.0  # without a beat, of a machine whose connection is closed
@@ -46,6 +48,17 @@ def found_by_all() -> Iterator[None]:
         yield
     except InputError as error:
         raise FoundByAll(str(error)) from None
+
+
+@contextlib.contextmanager
+def _said_if_it_takes_long(sentence: str) -> Iterator[None]:
+    timer = threading.Timer(QUIET_SECONDS, print, [sentence], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Machines(Group):
@@ -82,11 +95,13 @@ class Machines(Group):
 
         patience = timedelta(seconds=CONNECT_SECONDS)
         this = f"machine {self.machine} of {self.machines} ({self.host})"
+        self._check_address(this)
         of_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         try:  # the store is kept, since without torchrun machine 0 serves it
-            self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
-                                        wait_for_workers=False, timeout=patience)
-            self._watch_from_now_on()
+            with _said_if_it_takes_long(f"{this} waits for the others at {self.place}"):
+                self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
+                                            wait_for_workers=False, timeout=patience)
+                self._watch_from_now_on()
         except (RuntimeError, ValueError) as error:
             raise InputError(f"{this} cannot reach the rendezvous at {self.place}, which machine 0 serves; start that "
                              f"one, too, and check the address and the port: {first_line(error)}") from None
@@ -106,6 +121,15 @@ class Machines(Group):
             sentence = f"{this} cannot reach the others {over}: {first_line(error)}"
             self._watch.fail(sentence)
             raise InputError(sentence) from None
+
+    def _check_address(self, this: str) -> None:
+        """Raise InputError if the rendezvous is at a host that nobody knows, for which torch would wait. this: the
+        machine in a sentence."""
+        try:
+            socket.getaddrinfo(*self.address)
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"{this} finds no host {shown(self.address[0])!r}, where the rendezvous is to be "
+                             f"({first_line(error)}); check --rdzv_endpoint, or MASTER_ADDR") from None
 
     def _watch_from_now_on(self) -> None:
         """Agree on a new name for this start of the run, and let the machines hear of each other under it: in the store

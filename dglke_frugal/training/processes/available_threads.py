@@ -14,6 +14,7 @@ from ...options import TrainConfig
 FEW = 1024  # that any machine is asked for
 PER_CORE = 16  # beyond which threads only wait for each other
 SYSTEM = ("/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max")
+MOST_RANKS, MOST_PORTS = 1 << 20, 65535
 TABLES = 2  # with flush threads of their own: entities and relations
 
 
@@ -49,14 +50,23 @@ def check_threads(wanted: Mapping[str, int]) -> None:
 
 
 def torchrun_number(name: str, default: Optional[int] = None) -> int:
-    """A number that torchrun gives in an environment variable. Raises InputError if it is none."""
+    """A number that torchrun gives in an environment variable. Raises InputError if it is none, or one that torchrun
+    does not give."""
     given = os.environ.get(name, default)
     try:
-        return int(given)
-    except (TypeError, ValueError) as error:
+        number = int(given)
+    except (TypeError, ValueError):
         found = "is not set" if given is None else f"is '{shown(given)}', which is no number"
-        raise InputError(
-            f"the environment variable {name} {found}; start the ranks with torchrun, or unset WORLD_SIZE") from error
+    else:
+        least, most = 1, MOST_RANKS
+        if name == "RANK":
+            least, most = 0, torchrun_number("WORLD_SIZE", MOST_RANKS) - 1
+        elif name == "MASTER_PORT":
+            most = MOST_PORTS
+        if least <= number <= most:
+            return number
+        found = f"is {shown(number)}, and must be from {least} to {most}"
+    raise InputError(f"the environment variable {name} {found}; start the ranks with torchrun, or unset WORLD_SIZE")
 
 
 def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:

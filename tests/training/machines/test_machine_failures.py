@@ -221,6 +221,22 @@ def test_several_workers_on_each_machine_are_refused(machines):
     assert process.returncode == 2 and "start torchrun with --nproc_per_node 1" in output
 
 
+def test_a_rendezvous_at_a_host_that_nobody_knows_is_refused_at_once(machines):
+    arguments, folder = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, environment={"MASTER_ADDR": "none.invalid"}))
+    assert codes == [2, 2] and not folder.exists()
+    for machine, output in enumerate(outputs):
+        assert f"machine {machine} of 2 (" in output.splitlines()[-1] and "no host 'none.invalid'" in output, output
+
+
+def test_a_machine_that_waits_for_others_says_so(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    first = "import dglke_frugal.training.machines.group as group\ngroup.QUIET_SECONDS = 0.1\n"
+    codes, outputs = machines.end_all(machines.start_all(
+        2, arguments, first=first + "import time\nif os.environ['RANK'] == '1': time.sleep(1)\n"))
+    assert codes == [0, 0] and "machine 0 of 2 (" in outputs[0] and "waits for the others at 127.0.0.1:" in outputs[0]
+
+
 def test_other_data_are_refused(machines, small, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -78,7 +78,10 @@ def test_a_number_of_threads_that_is_none_takes_all_cores(wanted, monkeypatch):
 
 @pytest.mark.parametrize("given, messages", [
     ({"WORLD_SIZE": "abc"}, "WORLD_SIZE is 'abc'"), ({"WORLD_SIZE": "2"}, "RANK is not set"),
-    ({"WORLD_SIZE": "2", "RANK": "first"}, "RANK is 'first'"),
+    ({"WORLD_SIZE": "2", "RANK": "first"}, "RANK is 'first'"), ({"WORLD_SIZE": "-2"}, "WORLD_SIZE is -2"),
+    ({"WORLD_SIZE": "2", "RANK": "-1"}, "RANK is -1, and must be from 0 to 1"),
+    ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK is 2, and must be from 0 to 1"),
+    ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "99999"}, "MASTER_PORT is 99999"),
     ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": ""}, "LOCAL_WORLD_SIZE is ''")])
 def test_what_torchrun_does_not_give_is_reported(runs, given, messages, monkeypatch, refused):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
