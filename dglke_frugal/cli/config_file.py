@@ -49,7 +49,7 @@ def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
             line = None
             for key, value in content.value:
                 line = key.start_mark.line + 1
-                yield line, loader.construct_object(key, deep=True), loader.construct_object(value, deep=True)
+                yield line, loader.construct_object(key, deep=True), _value_of(loader, value)
         finally:
             loader.dispose()
     except OSError as error:
@@ -67,6 +67,20 @@ def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
         raise InputError(f"{path}, line {line}: {reason}; give another value") from error
     except (LookupError, AttributeError, TypeError, OverflowError) as error:  # a !!tag that its text does not fit
         raise InputError(f"{path} line {line} is not YAML; write one 'flag: value' per line") from error
+
+
+class _Number(str):
+    """A number as it is written: YAML reads 0100 and 1:30, say, as other numbers than the command line does."""
+
+    __repr__ = str.__str__
+
+
+def _value_of(loader: Any, node: Any) -> Any:
+    """Of a node of yaml, with numbers as their text."""
+    if node.id == "sequence":
+        return [_value_of(loader, item) for item in node.value]
+    value = loader.construct_object(node, deep=True)
+    return _Number(node.value) if type(value) in (int, float) else value
 
 
 def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import platform
 import re
 import shutil
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -150,4 +149,4 @@ def main(argv):
     """Print the findings as text, or as JSON with --json."""
     arguments = own_flags().parse_args(argv)
     facts = diagnose()
-    sys.stdout.write((json.dumps(facts, indent=2) if arguments.json else _text(facts)) + "\n")
+    print(json.dumps(facts, indent=2) if arguments.json else _text(facts))

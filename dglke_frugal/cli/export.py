@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from .errors import reports_input_errors
-from .tool_flags import Parser
+from .tool_flags import Parser, words_beside
 
 
 def own_flags() -> Parser:
@@ -24,10 +22,10 @@ def own_flags() -> Parser:
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     options = own_flags().parse_args(argv)
-    from ..files import is_standard_output
     from ..inference.export import export, format_of
     from ..inference.run import Run
 
     form = options.format or format_of(options.output) or "safetensors"
     export(Run.load(options.run, options.entity_mfile, options.rel_mfile), options.output, form)
-    print(f"Saved {options.output}", file=sys.stderr if is_standard_output(options.output) else sys.stdout)
+    with words_beside(options.output):
+        print(f"Saved {options.output}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
@@ -69,10 +68,10 @@ def main(argv):
     plan = resolve(config, size, reasons=reasons)
     assumed = _assumed(plan)
     if own.json:
-        print(json.dumps({**plan.memory.to_dict(), "execution": plan.to_dict(), "assumed": assumed}, indent=2))
+        text = json.dumps({**plan.memory.to_dict(), "execution": plan.to_dict(), "assumed": assumed}, indent=2)
     else:
-        print("\n".join([*plan.lines(), *plan.memory.lines(), *filter(None, [assumed])]))
-    sys.stdout.flush()
+        text = "\n".join([*plan.lines(), *plan.memory.lines(), *filter(None, [assumed])])
+    print(text, flush=True)
     plan.memory.check()
 
 
@@ -96,10 +95,10 @@ def _plan_machines(own, config: TrainConfig) -> None:
     network = network_plan(config, size, own.nnodes, own.network, len(os.sched_getaffinity(0)), own.one_machine)
     positives = config.batch.positives
     if own.json:
-        print(json.dumps({**memory.to_dict(), "network": network.to_dict(positives)}, indent=2))
+        text = json.dumps({**memory.to_dict(), "network": network.to_dict(positives)}, indent=2)
     else:
-        print("\n".join([f"each of {own.nnodes} machines:", *memory.lines(), *network.lines(positives)]))
-    sys.stdout.flush()
+        text = "\n".join([f"each of {own.nnodes} machines:", *memory.lines(), *network.lines(positives)])
+    print(text, flush=True)
     memory.check()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from typing import Sequence, Tuple
+from typing import ContextManager, Optional, Sequence, Tuple
 
 from ..errors import InputError
 from ..files import is_standard_output
@@ -46,10 +47,17 @@ def check_lists(options: argparse.Namespace, formats: Sequence[str]) -> None:
         raise InputError(f"--format {options.format} needs {needed} lists in --data_files, but {given} are given")
 
 
+def words_beside(output: Optional[str]) -> ContextManager:
+    """A context whose lines for people go to standard error where standard output is the result."""
+    if output and is_standard_output(output):
+        return contextlib.redirect_stdout(sys.stderr)
+    return contextlib.nullcontext()
+
+
 def log_saved(output: str) -> None:
-    """DGL-KE's last lines; on standard error where standard output is the result."""
-    messages = sys.stderr if is_standard_output(output) else sys.stdout
-    print(f"Inference Done\nThe result is saved in {output}", file=messages)
+    """DGL-KE's last lines."""
+    with words_beside(output):
+        print(f"Inference Done\nThe result is saved in {output}")
 
 
 def parse(own: Parser, dglke: Parser, argv: Sequence[str], description: str) -> Tuple[argparse.Namespace, list]:

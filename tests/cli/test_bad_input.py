@@ -102,6 +102,8 @@ BAD = {
         *yaml("hidden_dim: [8, 9]"), ["c.yaml, line 1", "hidden_dim", "one value"]),
     "config file with text for a switch": (
         *yaml("seed: 1\ntest: 'no'"), ["c.yaml, line 2", "'test' is 'no'", "true or"]),
+    "config file with a number of hours": (*yaml("max_step: 1:30"), ["--max_step", "1:30"]),
+    "config file with a number for a switch": (*yaml("test: 1"), ["c.yaml, line 1", "'test' is 1;"]),
     "config file with a switch for a number": (*yaml("lr: yes"), ["c.yaml, line 1", "'lr' is true"]),
     "config file with a key twice": (*yaml("lr: 1\nseed: 2\nlr: 3\n"), ["c.yaml, line 3", "'lr' stands on line 1"]),
     "config file with a key that is a list": (*yaml("? [lr]\n: 1"), ["c.yaml, line 1"]),

@@ -1,5 +1,6 @@
 """No command writes over an input, a name map, or a file of a run; each may write over its own earlier output."""
 
+import json
 import os
 
 import pytest
@@ -147,4 +148,8 @@ def test_an_output_may_lie_in_the_folder_that_the_command_makes(trained):
 def test_standard_output_and_devices_are_written(capfd):
     WRITE["predict"]("/dev/stdout")
     assert capfd.readouterr().out.startswith("head\trel\ttail\tscore\n")
+    for command, key in (("eval", "metrics"), ("split", "splits")):
+        WRITE[command]("/dev/stdout")
+        written = capfd.readouterr()
+        assert key in json.loads(written.out) and written.err
     WRITE["export"]("/dev/null")

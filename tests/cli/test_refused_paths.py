@@ -73,6 +73,13 @@ def test_of_standard_output_and_error(closing, says):
     assert done.returncode == 2 and done.stderr.endswith(says) and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("given", [["plan", "--entities", "100"], ["plan", "--entities", "100", "--json"],
+                                   ["plan", "--nnodes", "2", "--entities", "100"], ["doctor"]])
+def test_a_standard_output_that_is_closed(given, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    main(given)  # which would raise
+
+
 def test_a_current_folder_that_is_gone(tmp_path):
     (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
     flags = " ".join([*SMALL, "--data_path", str(tmp_path), "--data_files", "train.txt"])

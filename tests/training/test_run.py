@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from training.conftest import logged, tables
 
+from dglke_frugal.cli.config_file import arguments_from
 from dglke_frugal.training.checkpoint.run_folder import FLAGS_FILE
 
 EVERYTHING = ["--max_step", 250, "--log_interval", 100, "--valid", "--eval_interval", 100, "--test", "--flush", "p2f",
@@ -83,6 +84,15 @@ def test_config_yaml_reruns_the_run(runs):
     again = folder.with_name("TransE_l2_small_1")
     assert tables(again) == tables(folder)
     assert (again / "config.yaml").read_bytes() == (folder / "config.yaml").read_bytes()
+
+
+def test_numbers_of_a_config_file_are_those_of_the_command_line(tmp_path):
+    """YAML's rules would make 64 of 0100."""
+    path = tmp_path / "flags.yaml"
+    path.write_text("batch_size: 0100\nlr: 1e-3\ndataset: 007\ndata_files: [1_0, 2.50]\n")
+    defaults = {"batch_size": 1, "lr": 0.1, "dataset": "g", "data_files": None}
+    assert arguments_from(path, defaults) == ["--batch_size=0100", "--lr=1e-3", "--dataset=007", "--data_files", "1_0",
+                                              "2.50"]
 
 
 @pytest.mark.parametrize(
