@@ -37,7 +37,7 @@ class SavedTables:
             return cls()
         try:
             return cls(int(given["step"]), {str(name): int(value) for name, value in given["checksums"].items()})
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"{path} has a damaged {KEY!r}; copy it again from the run that wrote it") from error
 
     def to_dict(self) -> Dict[str, Any]:

@@ -1,6 +1,7 @@
 """A knowledge graph in memory: columns of ids, and the names behind the ids."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,14 +70,21 @@ class Names(Sequence):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
+        try:
+            position = operator.index(index)
+        except TypeError:
+            raise TypeError(f"names are asked for by id, a whole number, not {index!r}; id_of gives the id of a "
+                            "name") from None
         data, offsets = self.packed
-        position = int(index) + len(self) if index < 0 else int(index)
+        position += len(self) if position < 0 else 0
         if not 0 <= position < len(self):
             raise IndexError(f"no name has id {index}; ids go from 0 to {len(self) - 1}")
         return bytes(data[offsets[position] : offsets[position + 1]]).decode("utf-8")
 
     def id_of(self, name: str) -> int:
-        """The id of a name; InputError if there is none."""
+        """The id of a name; InputError if there is none, TypeError for what is no text."""
+        if not isinstance(name, str):
+            raise TypeError(f"a name is text, not {name!r}")
         found = self._table.find(name.encode("utf-8", "surrogatepass"))  # half a pair is in no file
         if found < 0:
             raise InputError(f"the graph has no {name!r}; names are case-sensitive and written as in its files")

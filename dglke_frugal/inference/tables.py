@@ -49,13 +49,16 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
                           ("emap_file", "emp_file")):
         if config.get(ours) is None and config.get(release) is not None:
             config[ours] = config[release]
-    kinds = {"model_name": str, "dataset": str, "hidden_dim": int, "gamma": (int, float)}
-    for key, kind in kinds.items():
+    needed = {"model_name": str, "dataset": str, "hidden_dim": int, "gamma": (int, float)}
+    for key in needed:
         if key not in config:
             raise InputError(f"{path} lacks {key!r}; add it, as it was given to the training run")
-        if not isinstance(config[key], kind) or isinstance(config[key], bool):
+    for key, kind in {**needed, "delimiter": str, "data_files": list}.items():
+        value = config.get(key)
+        of_kind = isinstance(value, kind) and not isinstance(value, bool) or key not in needed and value is None
+        if not of_kind or isinstance(value, list) and not all(isinstance(file, str) for file in value):
             raise InputError(
-                f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there")
+                f"{path} has {shown(repr(value))} for {key!r}; put the value given to the training run there")
     if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:
         raise InputError(
             f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")

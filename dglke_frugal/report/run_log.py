@@ -103,7 +103,8 @@ def unique_names(runs: List[RunLog]) -> List[str]:
     """Names for a legend: the folders' own, with as much of the path before them as tells them apart."""
     paths = [run.folder.resolve().parts for run in runs]
     for length in range(1, max(map(len, paths)) + 1):
-        names = ["/".join(path[-length:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{name} ({number})" for number, name in enumerate(names, 1)]
+        names = [str(Path(*path[-length:])) for path in paths]
+        if len(set(names)) == len(set(paths)):
+            break
+    return [f"{name} ({names[:place].count(name) + 1})" if names.count(name) > 1 else name
+            for place, name in enumerate(names)]

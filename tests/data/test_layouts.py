@@ -223,8 +223,14 @@ def test_names_find_and_refuse():
     names = Names(lambda: (data, offsets))
     assert names[:2] == ["a", "é"] and [names.id_of(name) for name in names] == [0, 1, 2] and "é" in names
     assert repr(names) == "<Names of 3: a, é, a b>"
+    assert names[-1] == names[np.int32(2)] == "a b"
     with pytest.raises(IndexError):
         names[3]
+    for wrong in ("a", np.array([0, 1]), 0.5):
+        with pytest.raises(TypeError, match="names are asked for by id"):
+            names[wrong]
+    with pytest.raises(TypeError, match="a name is text, not 3"):
+        names.id_of(3)
     with pytest.raises(ValueError):
         _native.NameTable(data, np.array([0, 5, 2, 6]))
 

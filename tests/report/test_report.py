@@ -216,3 +216,5 @@ def test_names_tell_runs_of_one_name_apart(tmp_path):
     runs = [RunLog(tmp_path / parent / "run", "run") for parent in ("a", "b")]
     assert unique_names(runs) == ["a/run", "b/run"]
     assert unique_names(runs[:1]) == ["run"]
+    assert unique_names([runs[0], runs[0]]) == ["run (1)", "run (2)"]
+    assert unique_names([runs[0], runs[1], runs[0]]) == ["a/run (1)", "b/run", "a/run (2)"]
