@@ -306,8 +306,10 @@ class Embedding(nn.Module):
     @one_thread_at_a_time
     def weight(self) -> torch.Tensor:
         """(num_embeddings, embedding_dim) view of the host table, strided, with every update so far. Read only it:
-        what is written is lost where a row is cached; load_state_dict, load and reset_parameters write."""
+        what is written is lost where a row is cached; load_state_dict, load and reset_parameters write. Of several
+        ranks the next step of any of them changes it: let them meet (torch.distributed.barrier) when all have read."""
         self._table.drain()
+        self._table.meet()  # as behind what others may ask for at the same time, state_dict or save
         return torch.from_numpy(self._table.rows.embeddings)
 
     @one_thread_at_a_time
@@ -335,7 +337,10 @@ class Embedding(nn.Module):
         """Write rows and optimizer state to a .safetensors file, or the rows alone to a .npy file, without a copy in
         memory. Raises InputError; an older file of that name is then as it was."""
         self._table.drain()
-        files.save(path, self._table.rows, self._saved_beside())
+        try:
+            files.save(path, self._table.rows, self._saved_beside())
+        finally:
+            self._table.meet()
 
     @one_thread_at_a_time
     def load(self, path: Union[str, os.PathLike]) -> None:
@@ -525,6 +530,9 @@ class Embedding(nn.Module):
         self._table.drain()
         rows = self._table.rows
         records = torch.from_numpy(rows.records)  # both are views of it, so that torch.save writes it once
+        if self._ranks > 1:  # the next step of any of them would change it
+            records = records.clone()
+            self._table.meet()
         destination[prefix + "weight"] = records[:, : rows.dim]
         if rows.state_floats:
             destination[prefix + "optimizer_state"] = records[:, rows.dim : rows.record_floats]

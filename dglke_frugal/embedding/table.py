@@ -276,7 +276,7 @@ class Table:
         self._announce_ahead()
 
     def discard_prefetched(self) -> None:
-        """Forget the lookups to come."""
+        """Forget the lookups to come: of several ranks all forget as many, in which no row changes."""
         self._close_step()
         # The executor waits for announced lookups: they run, and nothing changes. Of several ranks each runs all,
         # since how many of them are announced yet is a matter of time.
@@ -285,7 +285,7 @@ class Table:
                 self._announce(self._pending[0])
             self._announced -= 1
             self._executor.begin(self._pending.popleft())
-            self._skip()
+            self._forget()
         self._pending.clear()
 
     def look_up(self, request: Request, prepare: Optional[Callable[[Executor], None]] = None):
@@ -362,9 +362,15 @@ class Table:
             self._close_step()
             return values
         self.drain()
-        if self._executor is None:
-            return TableExecutor(self.rows, self.rule).read(request.ids).to(self.torch_device)
-        return self._executor.read(request.ids)
+        executor = self._executor or TableExecutor(self.rows, self.rule)
+        values = executor.read(request.ids).to(self.torch_device)
+        self.meet()
+        return values
+
+    def meet(self) -> None:
+        """Behind a read of the host table: none of several ranks goes on, and changes rows, before all have read."""
+        if self._config.ranks > 1:
+            self.drain()
 
     def drain(self) -> None:
         """Bring every update into the host table."""
@@ -446,6 +452,14 @@ class Table:
         if self._config.ranks > 1:
             self.optimizer.next_update(self.rule)
         self._executor.skip()
+
+    def _forget(self) -> None:
+        """End the running step as if it had not been: rows stay as they are, and the optimizer has made no step."""
+        updates, self.rule.skips = self.rule.updates, True
+        try:
+            self._skip()
+        finally:
+            self.rule.skips, self.rule.updates = False, updates
 
     def _restart(self, keep_pending: bool = True) -> None:
         """Write everything to the host table, and begin with an empty cache."""

@@ -94,8 +94,7 @@ class Executor(ABC):
         self.update(gradients, numbers)
 
     def read(self, ids: np.ndarray) -> torch.Tensor:
-        """Between two steps: embeddings (n, dim) of ids (n,) int64."""
-        self.drain()
+        """Between two steps, behind `drain`: embeddings (n, dim) of ids (n,) int64."""
         return self._on_host(ids).to(self.torch_device)
 
     def _on_host(self, ids: np.ndarray) -> torch.Tensor:

@@ -10,7 +10,8 @@ import torch
 from devices import make_device
 
 from dglke_frugal import optim
-from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
+from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Uniform
+from dglke_frugal.embedding.table import Table
 from embedding.plain import PlainTable, with_rate
 
 ROWS, DIM, STEPS, SIZE = 60, 9, 15, 12
@@ -145,3 +146,55 @@ def test_what_ranks_cannot_do_is_refused_in_a_sentence():
             change()
     with pytest.raises(ValueError, match="max_rows=3"):
         module(torch.arange(4))
+
+
+@pytest.mark.parametrize("how", ["read", "save", "state_dict"])
+def test_what_a_rank_reads_is_of_one_step_though_others_are_ready_to_go_on(how, tmp_path, monkeypatch):
+    """Rank 0 is slow between the moment when all updates are there and its reading."""
+    cache = CacheConfig(ranks=2, max_rows=SIZE, cache_ratio=0.0)
+    table = Embedding(ROWS, DIM, optim.SGD(1.0), cache=cache, init=Constant(0))
+    goes_on, drain = threading.Event(), Table.drain
+
+    def drain_and_be_slow(self):
+        drain(self)
+        if self is table._table and ready.is_set():
+            ready.clear()
+            goes_on.wait(1.0)
+
+    def read(module):
+        if how == "state_dict":
+            return module.state_dict()["weight"].clone()
+        if how == "save":
+            file = tmp_path / f"{id(module)}.npy"
+            module.save(file)
+            return torch.from_numpy(np.load(file))
+        with torch.no_grad():
+            return module(torch.arange(ROWS))
+
+    def steps(module, rank, first, last):
+        for step in range(first, last):
+            if step == 0:
+                for each in range(5):
+                    module.prefetch(batch(each, rank))
+            module(batch(step, rank)).sum().backward()
+
+    def other(address):
+        module = Embedding.attach(address, 1, optim.SGD(1.0), cache)
+        steps(module, 1, 0, 3)
+        read(module)
+        steps(module, 1, 3, 5)
+        goes_on.set()
+        module.close()
+
+    ready = threading.Event()
+    monkeypatch.setattr(Table, "drain", drain_and_be_slow)
+    thread = threading.Thread(target=other, args=(table.address,), daemon=True)
+    thread.start()
+    steps(table, 0, 0, 3)
+    ready.set()
+    found = read(table)
+    steps(table, 0, 3, 5)
+    table.close()
+    thread.join(60)
+    ids = torch.cat([batch(step, rank) for step in range(3) for rank in range(2)])
+    assert torch.equal(found[:, 0], -torch.bincount(ids, minlength=ROWS).float())
