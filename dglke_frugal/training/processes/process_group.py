@@ -202,7 +202,8 @@ class Worker(ProcessGroup):
         if signal and not self._told:
             self._told = True
             self._channel.send("interrupt", signal=int(signal))
-        message = self._channel.take("stop") if self._looks(done) else None
+        # What comes beside "resolved" has been taken into account there.
+        message = self._channel.take("stop") if not self._resolved and self._looks(done) else None
         if message:
             self._stop(message[0]["step"], message[0]["signal"])
         if done >= last and not self._resolved:

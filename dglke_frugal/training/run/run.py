@@ -163,6 +163,7 @@ class TrainingRun:
                   "(--checkpoint_interval) keep all bits")
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
+        self.summary["validation"] = state.get("validation")
         self.best_identity = state.get("best_identity")
         self._forget_a_best_of_another_kind()
         if self.learning_rate.restore(state.get("plateau"), self.steps_done):
@@ -201,7 +202,7 @@ class TrainingRun:
         return self.step.state_arrays()
 
     def _state(self) -> Dict[str, Any]:
-        return {"best": self.best, "best_identity": self.best_identity,
+        return {"best": self.best, "best_identity": self.best_identity, "validation": self.summary["validation"],
                 "validations_since_best": self.validations_since_best,
                 **({"plateau": self.learning_rate.state()} if self.learning_rate.patience else {}),
                 "stopped_early_before": self.config.run.max_step if self.summary["stopped_early"] else None,

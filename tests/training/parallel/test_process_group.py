@@ -1,5 +1,6 @@
 """What ranks of one machine tell each other, and how they hear that one has ended."""
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -7,6 +8,7 @@ from multiprocessing.connection import Pipe
 
 import pytest
 
+from dglke_frugal.training.processes import process_group
 from dglke_frugal.training.processes.process_group import Rank0, RankError, Worker
 from dglke_frugal.training.processes.process_watch import ProcessWatch
 
@@ -61,6 +63,18 @@ def test_a_rank_that_is_gone_is_named(groups):
     groups[1]._channel.close()
     with pytest.raises(RankError, match="^Rank 1 has ended.$"):
         groups[0].barrier()
+
+
+def test_a_signal_in_the_last_steps_stops_all_ranks_after_the_last(groups, monkeypatch):
+    """Also ranks that hear of it when they wait for each other already, and look for messages once more."""
+    monkeypatch.setattr(process_group, "LOOK_SECONDS", 60.0)
+    for group in groups[1:]:
+        assert not group.stops_after(11, None, 0, 12)  # which looks, and will not so soon again
+    assert not groups[0].stops_after(11, signal.SIGTERM, 0, 12)
+    assert on_all(groups, lambda group: group.stops_after(12, None, 0, 12)) == [True] * 3
+    monkeypatch.setattr(process_group, "LOOK_SECONDS", 0.0)
+    for group in groups:
+        assert group.stops_after(12, None, 0, 12) and group.stop_signal == signal.SIGTERM and group.stop_step == 12
 
 
 def test_the_end_of_a_process_is_heard_of():
