@@ -57,22 +57,21 @@ class Recipe:
         parser.add_argument("--recipe", choices=self.names(), default=self.default, help="which run (%(default)s)")
         parser.add_argument("--small", action="store_true", help="on a small graph that is made here")
         parser.add_argument("--out", type=Path,
-                            help="folder for the small graph and its run (default: a temporary one)")
+                            help="folder for the small graph and its run (default: a new one among temporary files)")
         own, flags = parser.parse_known_args(argv)
         file = self.folder / f"{own.recipe}.yaml"
         if not own.small:
             dglke_train(["--config", str(file), *flags])
             return
-        with tempfile.TemporaryDirectory() as temporary:
-            out = own.out or Path(temporary)
-            self.small_graph(out / "data")
-            changed = [*SMALL_RUN, *self.small_flags]
-            model = own.recipe.split("_")[0]
-            if yaml.safe_load(file.read_text(encoding="utf-8"))["neg_sample_size"] == "all":
-                changed += ["--neg_sample_size", "all"]
-            if model in SMALL_DIM:
-                changed += ["--hidden_dim", SMALL_DIM[model]]
-            dglke_train(
-                ["--config", str(file), "--data_path", str(out / "data"), "--save_path", str(out / "ckpts"), *changed,
-                 *flags]
-            )
+        out = own.out or Path(tempfile.mkdtemp(prefix=f"{own.recipe}-"))
+        self.small_graph(out / "data")
+        changed = [*SMALL_RUN, *self.small_flags]
+        model = own.recipe.split("_")[0]
+        if yaml.safe_load(file.read_text(encoding="utf-8"))["neg_sample_size"] == "all":
+            changed += ["--neg_sample_size", "all"]
+        if model in SMALL_DIM:
+            changed += ["--hidden_dim", SMALL_DIM[model]]
+        dglke_train(
+            ["--config", str(file), "--data_path", str(out / "data"), "--save_path", str(out / "ckpts"), *changed,
+             *flags]
+        )

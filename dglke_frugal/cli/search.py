@@ -117,6 +117,10 @@ def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
     searched = sorted(set(given) & space.searched)
     if searched:
         raise InputError(f"--{searched[0]} is searched by {space.name}; leave it out here or there")
+    if "max_epoch" in given:
+        raise InputError("a search compares trials by steps; give --max_step in place of --max_epoch")
+    for name in ("valid", "test"):  # which trials have as they need them
+        given.pop(name, None)
     if "seed" in given:
         raise InputError("--seed of a search is --search_seed; give that")
     return given

@@ -6,11 +6,11 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ..arguments import Columns, integer, one_of, read_triples
+from ..arguments import Columns, integer, is_single, one_of, read_triples
 from ..errors import InputError, shown
 from ..progress import progress
 from ..frames import data_frame, html_table
@@ -78,6 +78,12 @@ class Protocol:
             raise InputError("sampled candidates that are known are left out; the rule of 0.1.2 is for all entities")
 
 
+def _checked_ks(ks: Union[int, Sequence[int]]) -> List[int]:
+    """One k or several."""
+    each: Any = [ks] if is_single(ks) else ks
+    return [integer("k", k, 1) for k in each]
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation(Mapping[str, float]):
     """Ranks of triples in both directions, and a mapping from the names of metrics to their values over both: MRR, MR,
@@ -128,22 +134,22 @@ class Evaluation(Mapping[str, float]):
         every = np.concatenate([self.ranks(each) for each in (SIDES if side is None else [side])])
         return float(np.mean(every <= k)) if len(every) else float("nan")
 
-    def to_dict(self, ks: Sequence[int] = _KS, side: Optional[str] = None) -> Dict[str, float]:
+    def to_dict(self, ks: Union[int, Sequence[int]] = _KS, side: Optional[str] = None) -> Dict[str, float]:
         """MRR, MR, AMRI and HITS@k for each k of ks, over both directions or one side, "head", "tail". InputError for a
         k below 1."""
         sides = SIDES if side is None else [one_of("side", side, SIDES)]
         counts = self.candidate_counts()
         rows = [SIDES.index(each) for each in sides]
         return numbers(np.stack([self.ranks(each) for each in sides]), None if counts is None else counts[rows],
-                       [integer("k", k, 1) for k in ks])
+                       _checked_ks(ks))
 
-    def to_pandas(self, ks: Sequence[int] = _KS) -> DataFrame:
+    def to_pandas(self, ks: Union[int, Sequence[int]] = _KS) -> DataFrame:
         """A DataFrame with the columns relation, side, ranks, MRR, MR, AMRI and HITS@k for each k: rows for all
         triples, then for each relation that occurs, most frequent first; sides are "both", "head" and "tail".
 
         Raises InputError without pandas, or for a k below 1.
         """
-        return data_frame(columns_by_relation(self, [integer("k", k, 1) for k in ks]), "to_pandas()")
+        return data_frame(columns_by_relation(self, _checked_ks(ks)), "to_pandas()")
 
     def _repr_html_(self) -> str:
         rows = [("both", None), *((side, side) for side in SIDES)]

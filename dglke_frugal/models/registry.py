@@ -118,6 +118,8 @@ def _import_model(name: str, seed: int) -> TorchModel:
     except Exception as error:
         raise InputError(f"cannot make the model '{name}': {type(error).__name__}: {first_line(error)}; correct its "
                          "arguments, or its __init__") from error
+    if getattr(model.score, "__func__", None) is TorchModel.score:
+        raise InputError(f"the model '{name}' has no score(self, head, relation, tail); define it")
     model.name = name
     return model
 

@@ -134,7 +134,7 @@ def _table(runs: Sequence[RunLog], names: Sequence[str], columns: Sequence[Colum
 
 
 def _flag(value: Any) -> Any:
-    return value if value is None or isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
 def all_flags(runs: Sequence[RunLog], names: Sequence[str]) -> str:

@@ -78,7 +78,7 @@ class SearchConfig:
 def trial_flags(space: Space, params: Mapping[str, Any], seed: int) -> Dict[str, Any]:
     """The flags of a trial by its parameters: five validations where the space does not say how many, and no test."""
     flags = {"seed": seed, **space.flags_of(params), "valid": True, "test": False}
-    flags.setdefault("eval_interval", max(1, int(flags.get("max_step", TrainConfig().run.max_step)) // 5))
+    flags.setdefault("eval_interval", max(1, int(flags.get("max_step") or TrainConfig().run.max_step) // 5))
     return plain(flags)
 
 
@@ -102,6 +102,7 @@ def run_search(config: SearchConfig, space: Space) -> Study:
             with Interrupt("ending the trials that run") as interrupt:
                 _Search(config, space, study, interrupt).carry_out()
             write_results(config.out, space, study, with_plots=True)
+            _check_worth(study)
     except OSError as error:  # of the journal, which Optuna writes
         raise shortage(error) or InputError(
             f"cannot write {config.out}: {error.strerror}; free some space or make it writable, and give the same "
@@ -119,6 +120,13 @@ def _open(config: SearchConfig, space: Space) -> Study:
     print(f"all trials in {config.out} have failed; starting anew", flush=True)
     (config.out / JOURNAL).unlink()
     return Study(config.out, space, about, config.seed, config.prune, config.metric, config.sampler)
+
+
+def _check_worth(study: Study) -> None:
+    """Raise InputError if all trials have failed."""
+    if study.is_worthless:
+        last = study.tried[max(study.tried)].failed
+        raise InputError(f"all {len(study.tried)} trials failed, the last one so: {last}")
 
 
 class _Search:
@@ -185,9 +193,8 @@ class _Search:
         del self._running[number]
         self._log(self._study.end(trial, state, process.validations, seconds, failed))
         write_results(self._config.out, self._space, self._study)
-        tried = self._study.tried.values()
-        if len(tried) >= MOST_FAILURES and all(each.failed for each in tried):
-            raise InputError(f"all {len(tried)} trials failed, the last one so: {failed or next(iter(tried)).failed}")
+        if len(self._study.tried) >= MOST_FAILURES:
+            _check_worth(self._study)
 
     def _log(self, tried: Tried) -> None:
         best, ended = self._study.best, len(self._study.tried)

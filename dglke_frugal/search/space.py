@@ -24,14 +24,15 @@ from __future__ import annotations
 
 import math
 import re
+from argparse import ArgumentTypeError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..arguments import path
 from ..errors import InputError, shown
 from ..nearest import or_nearest
-from ..options import TrainConfig
+from ..options import OPTIONS, TrainConfig
 from ..removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class Space:
 
     def with_variants(self, names: Sequence[str]) -> "Space":
         """The space with these variants alone. Raises InputError for one that it does not have."""
+        if not self.variants:
+            raise InputError(f"{self.name} has no variants; leave --variants out")
         for name in names:
             if name not in self.variants:
                 raise InputError(f"{self.name} has no variant '{shown(name)}'{or_nearest(name, list(self.variants))}")
@@ -216,8 +219,11 @@ def _load(path: Path) -> Tuple[Any, Dict[Tuple, int]]:
     def walk(at, way):
         if isinstance(at, yaml.MappingNode) and len(way) < 4:
             for key, value in at.value:
-                lines[(*way, str(key.value))] = key.start_mark.line + 1
-                walk(value, (*way, str(key.value)))
+                here, line = (*way, str(key.value)), key.start_mark.line + 1
+                if lines.setdefault(here, line) != line:
+                    raise InputError(f"{path}, line {line}: '{shown(here[-1])}' stands on line {lines[here]}, too; "
+                                     "remove one of them")
+                walk(value, here)
 
     walk(node, ())
     return content, lines
@@ -234,6 +240,16 @@ def _checked(path: str, content: Any, lines: Mapping[Tuple, int]) -> Space:
         if part not in PARTS:
             raise wrong(f"there is no part '{shown(part)}'{or_nearest(part, PARTS)}", str(part))
     known = TrainConfig().to_flags()
+
+    def check_values(values: Iterable[Any], *way: str) -> None:
+        """Of a flag, by what the command line makes of them."""
+        option = OPTIONS[way[-1]]
+        for value in values:
+            try:
+                if not option.is_switch and value is not None:
+                    option.parse(str(value))
+            except (ValueError, TypeError, ArgumentTypeError, InputError) as error:
+                raise wrong(f"'{way[-1]}' cannot be {shown(repr(value))}; give what --{way[-1]} takes", *way) from error
 
     def flags_in(holder: Mapping, part: str, *way: str) -> Dict[str, Any]:
         flags = holder.get(part) or {}
@@ -269,6 +285,12 @@ def _checked(path: str, content: Any, lines: Mapping[Tuple, int]) -> Space:
         if twice:
             raise wrong(f"'{twice[0]}' stands under 'flags', too; remove one of them" if twice[0] in each.flags else
                         f"'{twice[0]}' is searched by all variants, too; remove one of them", *way, "search", twice[0])
+        for part, given in (("flags", each.flags), ("full", each.full)):
+            for name, value in given.items():
+                check_values(value if isinstance(value, list) else [value], *way, part, name)
+        for name, domain in each.search.items():
+            tried = domain.values if isinstance(domain, Choice) else (domain.low, domain.high)
+            check_values(tried, *way, "search", name)
     space = Space(path, common.flags, common.search, (), common.full, variants, content)
     return replace(space, start=tuple(_starting_point(point, space, wrong) for point in start))
 

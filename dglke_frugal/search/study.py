@@ -18,6 +18,7 @@ from .plots import optuna_plots
 from .space import Space
 
 JOURNAL = "journal.log"
+IDENTITY = "identity"  # what the study says of the search
 STARTUP_TRIALS = 10  # at random, before the sampler has something to learn from
 UNPRUNED_TRIALS = 4  # before the median is one
 
@@ -98,11 +99,11 @@ class Study:
                 self.tried[trial.number] = self._as_tried(trial)
         identity = json.loads(json.dumps({"space": space.source, **about}, default=str))
         if is_new:
-            self._study.set_user_attr("identity", identity)
             for point in space.start:
                 self._study.enqueue_trial(dict(point))
+            self._study.set_user_attr(IDENTITY, identity)  # last: a search that has it has all
         elif not self.is_worthless:
-            _check(folder, identity, self._study.user_attrs.get("identity", {}))
+            _check(folder, identity, self._study.user_attrs.get(IDENTITY, {}))
             self._repeat_interrupted()
 
     @property
@@ -179,12 +180,18 @@ def _drop_cut_line(journal: Path) -> None:
     if lines and not lines[-1].endswith(b"\n"):
         os.truncate(journal, sum(map(len, lines[:-1])))
         lines.pop()
+    has_identity = False
     for number, line in enumerate(lines, 1):
         try:
-            json.loads(line)
+            record = json.loads(line)
+            if not isinstance(record, dict) or "op_code" not in record:
+                raise ValueError("it is no record of Optuna's")
         except ValueError as error:
             raise InputError(f"{journal}, line {number} is damaged ({error}); give another --out, or remove "
                              f"{journal} to begin the search again") from error
+        has_identity |= IDENTITY in record.get("user_attr", ())
+    if not has_identity:  # of a search that was killed before it had begun
+        os.unlink(journal)
 
 
 def _sampler(name: str, seed: int, variants: bool):

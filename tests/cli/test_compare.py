@@ -15,7 +15,7 @@ def runs(tmp_path):
     for number, (mrr, lr) in enumerate([(0.25, 0.1), (0.5, 0.3), (None, 0.2)]):
         folder = tmp_path / f"run|{number}"
         folder.mkdir()
-        flags = {"model_name": "ComplEx", "lr": lr, "gamma": 12.0}
+        flags = {"model_name": "ComplEx", "lr": lr, "gamma": 12.0, "test": mrr is not None}
         (folder / "metrics.jsonl").write_text(json.dumps(
             {"step": 0, "event": "start", "time": 0.0, "config": flags}) + '\n{"step": 7, "a": 1}\n')
         if mrr is not None:
@@ -36,6 +36,7 @@ def test_json_has_all_digits(runs, capsys):
     assert [row["run"] for row in rows] == ["run|0", "run|1", "run|2"]
     assert [(row["test MRR"], row["HITS@10"], row["lr"], row["steps"]) for row in rows] == [
         (0.25, 0.75, 0.1, 100), (0.5, 0.75, 0.3, 100), (None, None, 0.2, 7)]
+    assert [row["test"] for row in rows] == [True, True, False]
     assert "gamma" not in rows[0] and "HITS@1" not in rows[0]  # the same for all; known of none
 
 

@@ -44,6 +44,9 @@ def test_metrics_are_a_mapping(run):
     ranks = np.concatenate([found.ranks(HEAD), found.ranks(TAIL)])
     assert found["Hits@7"] == found.hits(7) == np.mean(ranks <= 7) and found.hits(7, HEAD) == np.mean(ranks[:30] <= 7)
     assert found.to_dict(ks=(2, 50), side=TAIL)["HITS@50"] == np.mean(found.ranks(TAIL) <= 50)
+    assert found.to_dict(ks=7) == found.to_dict(ks=[7]) and "HITS@7" in found.to_pandas(ks=7)
+    with pytest.raises(InputError, match="k is None"):
+        found.to_dict(ks=None)
     for name in ("Hits@0", "hits", "nothing", 3):
         with pytest.raises(KeyError, match="is no metric; there are MRR, MR, AMRI"):
             found[name]

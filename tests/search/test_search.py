@@ -397,13 +397,26 @@ def test_a_line_of_the_journal_that_was_cut_off_is_written_again(search):
         assert len(found) == 3 and found[0] == first[0]
 
 
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_a_search_that_was_killed_before_it_had_begun_begins_anew(search, lines, capsys):
+    """When its journal had the study, or some of the settings to begin with."""
+    first = search("--trials", 1)["trials"]
+    journal = search.out / "journal.log"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
+    capsys.readouterr()
+    again = search("--trials", 1)["trials"]
+    assert again[0]["params"] == first[0]["params"] == {"lr": 0.2, "regularization_coef": 0.0}
+    assert "trials already" not in capsys.readouterr().out
+
+
 def test_a_damaged_journal_is_reported(search, refused):
     search("--trials", 1)
     journal = search.out / "journal.log"
     lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([lines[0], lines[1].replace(b"{", b"[", 1), *lines[2:]]))
-    with refused(f"{journal}, line 2 is damaged"):
-        search("--trials", 2)
+    for damaged in (lines[1].replace(b"{", b"[", 1), b"{}\n", b"[1, 2]\n", b"7\n"):
+        journal.write_bytes(b"".join([lines[0], damaged, *lines[2:]]))
+        with refused(f"{journal}, line 2 is damaged"):
+            search("--trials", 2)
 
 
 def test_a_journal_that_cannot_be_written_ends_the_search_and_all_its_trials(search, monkeypatch, capsys):
@@ -492,7 +505,7 @@ def test_failures_are_reported_and_end_a_search_that_has_nothing_else(
         (["--trials", 0], "--trials is 0"),
         (["--parallel", 0], "--parallel is 0"),
         (["--seconds", 0], "--seconds is 0.0"),
-        (["--lr", 0.1], "--lr is searched by"),
+        (["--lr", 0.1], "--lr is searched by"), (["--max_epoch", 3], "trials by steps; give --max_step"),
         (["--seed", 1], "--seed of a search is --search_seed"),
         (["--resume", "x"], "--resume is of one run"),
         (["--backend", "vanilla"], "--backend frugal"),

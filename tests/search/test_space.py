@@ -53,6 +53,10 @@ def test_what_is_written_is_what_is_searched(tmp_path):
         (("hidden_dim:", "deterministic:"), "line 4: there is no flag 'deterministic': runs are always deterministic"),
         (("full:", "ful:"), "line 9: there is no part 'ful'; did you mean 'full'?"),
         (("max_step: 40", "lr: 3"), "'lr' stands under 'flags', too"),
+        (("max_step: 40", "max_step: forty"), "line 1: 'max_step' cannot be 'forty'"),
+        (("max_step: 80", "max_step: eighty"), "line 9: 'max_step' cannot be 'eighty'"),
+        (("[64, 128]", "[64, few]"), "'batch_size' cannot be 'few'; give what --batch_size takes"),
+        (("[64, 128]", "[64, 128]\n  batch_size: [32]"), "too; remove one of them"),
         (("low: 1e-3", "low: 2"), "line 3: 'lr' needs low at most high"),
         (("low: 1e-3", "low: 0"), "above 0 with log"),
         (("low: 1e-3", "low: much"), "'lr' has 'much' where a number must be"),
@@ -121,6 +125,8 @@ def test_what_is_given_goes_before_variants_which_can_be_chosen(tmp_path):
     assert few.source != space.source and space.searched == {"batch_size", "gamma", "lr", "entity_dropout"}
     with pytest.raises(InputError, match="no variant 'al'; did you mean 'all'"):
         space.with_variants(["al"])
+    with pytest.raises(InputError, match="has no variants; leave --variants out"):
+        read(tmp_path, SPACE).with_variants(["all"])
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ class Hidden(TorchModel):
         return (head * relation * tail).exp().add_(1).sum(-1)
 
 
+class FailsInRanking(TorchModel):
+    def score(self, head, relation, tail):
+        assert torch.is_grad_enabled(), "no gradients"
+        return product(head, relation, tail)
+
+
+class Nothing(TorchModel):
+    """Has no score."""
+
+
 class Wide(TorchModel):
     """In float64, as where a part of it is."""
 
@@ -99,6 +109,18 @@ def test_scores_without_a_gradient(train, refused):
     with refused("scores without a gradient"):
         train("Constant", "--max_step", 3)
     assert "Test average MRR" in train("Constant", "--max_step", 0).out
+
+
+def test_a_score_that_fails_in_ranking_is_found_before_the_training(train, refused, monkeypatch):
+    """Of which nothing would be saved."""
+    monkeypatch.setattr("dglke_frugal.training.run.run.TrainingLoop", lambda *given: pytest.fail("it was trained"))
+    with refused(r"score\(\) of the model wrong_models:FailsInRanking failed in .*AssertionError: no gradients"):
+        train("FailsInRanking", "--max_step", 3)
+
+
+def test_a_model_without_a_score(train, refused):
+    with refused("the model 'wrong_models:Nothing' has no score(self, head, relation, tail); define it"):
+        train("Nothing", "--max_step", 3)
 
 
 @pytest.mark.parametrize("device", [[], ["--row_dtype", "fp16"]])

@@ -103,6 +103,9 @@ class Machines(Group):
                                             wait_for_workers=False, timeout=patience)
                 self._watch_from_now_on()
         except (RuntimeError, ValueError) as error:
+            if "EADDRINUSE" in str(error):
+                raise InputError(f"{this} cannot serve the rendezvous at {self.place}: another process has this port; "
+                                 "give another one on all machines") from None
             raise InputError(f"{this} cannot reach the rendezvous at {self.place}, which machine 0 serves; start that "
                              f"one, too, and check the address and the port: {first_line(error)}") from None
         try:

@@ -226,6 +226,6 @@ def advice(folder: Path) -> str:
     except InputError:
         left = None
     if left is None:
-        return "there is no checkpoint to go on from; --checkpoint_interval writes some"
+        return "there is no checkpoint yet to go on from; --checkpoint_interval writes them"
     return (f"go on from the checkpoint of step {left.step} with --resume {shlex.quote(str(folder))}, or start "
             "torchrun with --max-restarts and --resume auto")

@@ -1,6 +1,7 @@
 """A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
 import random
 import signal
+import socket
 import sys
 import time
 
@@ -227,6 +228,15 @@ def test_a_rendezvous_at_a_host_that_nobody_knows_is_refused_at_once(machines):
     assert codes == [2, 2] and not folder.exists()
     for machine, output in enumerate(outputs):
         assert f"machine {machine} of 2 (" in output.splitlines()[-1] and "no host 'none.invalid'" in output, output
+
+
+def test_a_port_that_another_process_has_is_said_so(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        variables = {**machines.environments(2)[0], "MASTER_PORT": str(taken.getsockname()[1])}
+        process = machines.start(arguments, interpreter=machines.interpreter, **variables)
+        output, _ = process.communicate(timeout=180)
+    assert process.returncode == 2 and "another process has this port" in output.splitlines()[-1], output
 
 
 def test_a_machine_that_waits_for_others_says_so(machines):
