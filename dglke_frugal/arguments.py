@@ -94,6 +94,9 @@ def read_ids(what: str, items: Any, id_of: Optional[Callable[[str], int]] = None
             return array
         if array.ndim == 1 and array.dtype.kind == "u" and array.max(initial=0) < 2**63:
             return array.astype(np.int64)
+        missing = np.isnan(array) if array.ndim == 1 and array.dtype.kind == "f" else np.zeros(0, bool)
+        if missing.any():  # of pandas, which makes numbers of 0 and <NA> floating point ones
+            raise InputError(f"{what}: item {missing.argmax()} is missing; give an id or a name for each")
         items = array.tolist()
     ids = [_id(what, item, id_of) for item in ([items] if is_single(items) else items)]
     try:

@@ -126,6 +126,12 @@ def test_names_are_read_where_there_are_some():
     assert read_ids("heads", np.str_("b"), ids.__getitem__).tolist() == [5]
 
 
+def test_an_item_that_is_missing_is_named():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match="heads: item 1 is missing"):
+        read_ids("heads", pandas.Series([0, None, 2], dtype="Int64"))
+
+
 def test_numbers_switches_and_paths():
     for value in (5, np.int8(5), np.uint64(5), np.array(5), torch.tensor(5)):
         assert integer("k", value, 1) == 5 and type(integer("k", value, 1)) is int

@@ -245,7 +245,7 @@ class Machines(Group):
         elif error is not None and not isinstance(error, (SystemExit, FoundByAll)):
             self.fail(error)
         self.close()
-        if error is None:
+        if error is None or isinstance(error, FoundByAll):  # else it would wait for what no machine ends any more
             import torch.distributed as dist
 
             dist.destroy_process_group()
