@@ -57,7 +57,7 @@ class Recipe:
         parser.add_argument("--recipe", choices=self.names(), default=self.default, help="which run (%(default)s)")
         parser.add_argument("--small", action="store_true", help="on a small graph that is made here")
         parser.add_argument("--out", type=Path,
-                            help="folder for the small graph and its run (default: a new one among temporary files)")
+                            help="folder for the small graph and its run (default: a new temporary one, which stays)")
         own, flags = parser.parse_known_args(argv)
         file = self.folder / f"{own.recipe}.yaml"
         if not own.small:

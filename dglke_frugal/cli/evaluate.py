@@ -10,7 +10,7 @@ from ..errors import InputError, shown
 from ..files import check_output, write_json
 from ..score_rule import SCORE_RULES, log_if_two_formulas, score_rule_of_dglke_run, score_rule_of_run
 from .errors import reports_input_errors
-from .tool_flags import Parser, own_parser, parse, words_beside
+from .tool_flags import Parser, own_parser, parse, messages_apart_from
 
 # DGL-KE's defaults. It ignores the run's config.json; we take from there what is not given and is not about the test.
 _DEFAULTS = {"model_name": "TransE", "data_path": "data", "dataset": "FB15k", "format": "built_in", "data_files": None,
@@ -92,7 +92,7 @@ def main(argv):
     _check(given, own.seed)
     if own.json:
         check_output(own.json, rb'\{\s*"metrics"')
-    with words_beside(own.json):
+    with messages_apart_from(own.json):
         _evaluate(own, given)
 
 

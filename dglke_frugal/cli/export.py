@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .errors import reports_input_errors
-from .tool_flags import Parser, words_beside
+from .tool_flags import Parser, messages_apart_from
 
 
 def own_flags() -> Parser:
@@ -27,5 +27,5 @@ def main(argv):
 
     form = options.format or format_of(options.output) or "safetensors"
     export(Run.load(options.run, options.entity_mfile, options.rel_mfile), options.output, form)
-    with words_beside(options.output):
+    with messages_apart_from(options.output):
         print(f"Saved {options.output}")

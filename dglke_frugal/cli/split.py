@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import check_output, replace_file, write_json
 from .errors import reports_input_errors
-from .tool_flags import Parser, words_beside
+from .tool_flags import Parser, messages_apart_from
 
 _SHOWN = 10  # overlapping relations
 _REPORT = rb'\{\s*"entities"'  # the beginning of the file of --json
@@ -49,7 +49,7 @@ def main(argv):
     if options.json:
         check_output(options.json, _REPORT, made=out)
     report = _split(options, out)
-    with words_beside(options.json):
+    with messages_apart_from(options.json):
         print("\n".join(_lines(report, options.file)))
     if options.json:
         check_output(options.json, _REPORT)  # again, for it may be one of the files that are new

@@ -47,8 +47,8 @@ def check_lists(options: argparse.Namespace, formats: Sequence[str]) -> None:
         raise InputError(f"--format {options.format} needs {needed} lists in --data_files, but {given} are given")
 
 
-def words_beside(output: Optional[str]) -> ContextManager:
-    """A context whose lines for people go to standard error where standard output is the result."""
+def messages_apart_from(output: Optional[str]) -> ContextManager:
+    """A context in which messages go to standard error if `output`, the file of the result, is standard output."""
     if output and is_standard_output(output):
         return contextlib.redirect_stdout(sys.stderr)
     return contextlib.nullcontext()
@@ -56,7 +56,7 @@ def words_beside(output: Optional[str]) -> ContextManager:
 
 def log_saved(output: str) -> None:
     """DGL-KE's last lines."""
-    with words_beside(output):
+    with messages_apart_from(output):
         print(f"Inference Done\nThe result is saved in {output}")
 
 

@@ -455,7 +455,8 @@ class Table:
 
     def _forget(self) -> None:
         """End the running step as if it had not been: rows stay as they are, and the optimizer has made no step."""
-        updates, self.rule.skips = self.rule.updates, True
+        updates = self.rule.updates
+        self.rule.skips = self._config.ranks > 1  # of one rank no step without a gradient changes rows
         try:
             self._skip()
         finally:

@@ -53,10 +53,10 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
     for key in needed:
         if key not in config:
             raise InputError(f"{path} lacks {key!r}; add it, as it was given to the training run")
-    for key, kind in {**needed, "delimiter": str, "data_files": list}.items():
+    for key, kind in {**needed, "delimiter": (str, type(None)), "data_files": (list, type(None))}.items():
         value = config.get(key)
-        of_kind = isinstance(value, kind) and not isinstance(value, bool) or key not in needed and value is None
-        if not of_kind or isinstance(value, list) and not all(isinstance(file, str) for file in value):
+        items = value if isinstance(value, list) else []
+        if not isinstance(value, kind) or isinstance(value, bool) or not all(isinstance(item, str) for item in items):
             raise InputError(
                 f"{path} has {shown(repr(value))} for {key!r}; put the value given to the training run there")
     if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:

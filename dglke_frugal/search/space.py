@@ -220,9 +220,10 @@ def _load(path: Path) -> Tuple[Any, Dict[Tuple, int]]:
         if isinstance(at, yaml.MappingNode) and len(way) < 4:
             for key, value in at.value:
                 here, line = (*way, str(key.value)), key.start_mark.line + 1
-                if lines.setdefault(here, line) != line:
+                if here in lines:
                     raise InputError(f"{path}, line {line}: '{shown(here[-1])}' stands on line {lines[here]}, too; "
                                      "remove one of them")
+                lines[here] = line
                 walk(value, here)
 
     walk(node, ())

@@ -57,6 +57,7 @@ def test_what_is_written_is_what_is_searched(tmp_path):
         (("max_step: 80", "max_step: eighty"), "line 9: 'max_step' cannot be 'eighty'"),
         (("[64, 128]", "[64, few]"), "'batch_size' cannot be 'few'; give what --batch_size takes"),
         (("[64, 128]", "[64, 128]\n  batch_size: [32]"), "too; remove one of them"),
+        (("max_step: 40", "max_step: 40, max_step: 50"), "line 1: 'max_step' stands on line 1, too"),
         (("low: 1e-3", "low: 2"), "line 3: 'lr' needs low at most high"),
         (("low: 1e-3", "low: 0"), "above 0 with log"),
         (("low: 1e-3", "low: much"), "'lr' has 'much' where a number must be"),

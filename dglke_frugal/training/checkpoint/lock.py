@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import os
 from pathlib import Path
 from typing import Iterator
 
@@ -22,20 +21,18 @@ def held(path: Path, taken: str) -> Iterator[None]:
     holds the file.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = open(path, "ab")
     except OSError as error:
         raise _cannot_write(path, error) from error
-    try:
+    with file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise InputError(taken) from error
             if error.errno not in NO_LOCKS:
                 raise _cannot_write(path, error) from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:

@@ -202,7 +202,7 @@ class Worker(ProcessGroup):
         if signal and not self._told:
             self._told = True
             self._channel.send("interrupt", signal=int(signal))
-        # What comes beside "resolved" has been taken into account there.
+        # "resolved" takes every signal into account; a "stop" that is read later must not take its place.
         message = self._channel.take("stop") if not self._resolved and self._looks(done) else None
         if message:
             self._stop(message[0]["step"], message[0]["signal"])

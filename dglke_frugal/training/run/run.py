@@ -251,8 +251,9 @@ class TrainingRun:
         self.tracker.start(self.config.to_flags(), self.steps_done)
         last_step = self.steps_done if self.summary["stopped_early"] else run.max_step
         if self.custom_model is not None and self.steps_done < last_step:
-            with contextlib.suppress(Diverged):  # of which the first loss tells
-                self._check_tables()  # by its score without gradients, which may fail: now, and not behind the steps
+            # The model's score may fail where there are no gradients, which must not be found after all the steps.
+            with contextlib.suppress(Diverged):  # the first loss reports it
+                self._check_tables()
         loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, last_step,
                             self.config.store.lookahead,
                             self.config.model.normalize_entities and not self.config.batch.against_all)
