@@ -209,7 +209,8 @@ def test_a_run_that_was_killed_after_an_early_stop_does_not_go_on(runs, monkeypa
 def test_a_best_checkpoint_that_a_kill_left_unmarked_is_marked(runs, monkeypatch):
     validations(monkeypatch, 0.01)
     run = runs("--max_step", 12, "--valid", "--eval_interval", 3, "--early_stop_patience", 9)
-    assert CheckpointFolder(run / "checkpoints").best().step == 12
+    best = CheckpointFolder(run / "checkpoints").best()
+    assert best.step == best.state["validation"]["step"] == 12
     expected = tables(run)
     for name in (ENTITY, RELATION, "config.json", "result.json", "checkpoints/best.json"):
         (run / name).unlink()

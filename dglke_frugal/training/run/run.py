@@ -337,15 +337,15 @@ class TrainingRun:
         run = self.config.run
         better = self.best is None or metrics.mrr > self.best["MRR"] * (1 + run.early_stop_delta)
         lowered = self.learning_rate.validated(better)
+        found = self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
         if better:
-            self.best, self.validations_since_best = {"step": self.steps_done, **metrics.named()}, 0
+            self.best, self.validations_since_best = found, 0
             self.best_identity = self._validation_identity
             if self._keeps_checkpoints:
                 self.checkpoint()
                 self.checkpoints.mark_best(self.steps_done)
         else:
             self.validations_since_best += 1
-        self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
         if run.early_stop_patience and self.validations_since_best >= run.early_stop_patience:
             best = self.best["MRR"]
             print(f"stopping early: {run.early_stop_patience} validations without a better MRR than {best:.6f}")
