@@ -87,6 +87,16 @@ const std::int32_t* order_of(const Lookup& lookup, const std::optional<Order>& o
   return numbers;
 }
 
+// Returns a number below 0 if there is one among the ids.
+std::int64_t copy_part(const std::int64_t* from, std::int64_t* out, std::int64_t count, std::int64_t padding) {
+  std::int64_t signs = 0;  // without a branch for each, so that the compiler takes several at a time
+  for (std::int64_t i = 0; i < count; ++i) {
+    signs |= from[i];
+    out[i] = from[i] == padding ? kNoRow : from[i];
+  }
+  return signs;
+}
+
 void check_out(const Matrix& out, std::int64_t count, std::int64_t dim) {
   require(out.shape(0) == static_cast<std::size_t>(count) && out.shape(1) == static_cast<std::size_t>(dim),
           "the matrix must have one row per id and one column per dimension");
@@ -218,18 +228,14 @@ void bind(nb::module_& module) {
          std::int64_t padding) {
         require(to.size() == ids.size(), "ids are copied to an array of their length");
         const nb::gil_scoped_release release;
-        constexpr std::int64_t kTogether = 1 << 14;  // who comes late still has a part
+        constexpr std::int64_t kTogether = 1 << 17;  // fewer are copied before another thread is awake
         const std::int64_t count = count_of(ids), tasks = (count + kTogether - 1) / kTogether;
         const std::int64_t* const from = ids.data();
         std::int64_t* const out = to.data();
         std::atomic<bool> wrong{false};
         share_in_background(tasks, [&](std::int64_t task) {
-          std::int64_t signs = 0;  // without a branch for each
-          for (std::int64_t i = task * kTogether; i < std::min(count, (task + 1) * kTogether); ++i) {
-            signs |= from[i];
-            out[i] = from[i] == padding ? kNoRow : from[i];
-          }
-          if (signs < 0) wrong.store(true, std::memory_order_relaxed);
+          const std::int64_t begin = task * kTogether, end = std::min(count, begin + kTogether);
+          if (copy_part(from + begin, out + begin, end - begin, padding) < 0) wrong.store(true, std::memory_order_relaxed);
         });
         for (std::int64_t i = 0; wrong.load(std::memory_order_relaxed) && i < count; ++i)
           if (from[i] < 0)

@@ -42,7 +42,8 @@ class DenseStep:
         operation. Raises ValueError if the parameters are not of one type and on one device.
         """
         self._loss_of, self._optimizer, self._graphs, self._group = loss_of, optimizer, graphs, group
-        self._gradients = None if group is None else self._joined_gradients()
+        self._parts: Dict[torch.nn.Parameter, torch.Tensor] = {}
+        self._joined = None if group is None else self._join()
         self._steps: Dict[Tuple, int] = {}
         self._captured: Dict[Tuple, _Captured] = {}
 
@@ -77,29 +78,35 @@ class DenseStep:
 
     def _compute(self, rows: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
         rows = rows.detach().requires_grad_()
-        if self._gradients is None:
-            self._optimizer.zero_grad()
-        else:
-            self._gradients.zero_()
+        self._optimizer.zero_grad(set_to_none=True)
         self._loss_of(rows, *inputs).backward()
-        if self._gradients is not None:
-            dist.all_reduce(self._gradients, group=self._group)
+        if self._joined is not None:
+            self._add_up()
         self._optimizer.step()
         return rows.grad
 
-    def _joined_gradients(self) -> torch.Tensor:
-        """An array with each parameter's gradient as a part, so that one all_reduce adds up all of them."""
+    def _add_up(self) -> None:
+        """Gradients become those of all processes, by one all_reduce of an array whose parts they are."""
+        # One copy of all: an array that backward adds to takes a launch for each of them.
+        torch.cat([(torch.zeros_like(each) if each.grad is None else each.grad).reshape(-1) for each in self._parts],
+                  out=self._joined)
+        dist.all_reduce(self._joined, group=self._group)
+        for each, part in self._parts.items():
+            each.grad = part
+
+    def _join(self) -> torch.Tensor:
+        """Room for all gradients, of which each parameter's is a part."""
         parameters = [each for group in self._optimizer.param_groups for each in group["params"] if each.requires_grad]
         kinds = {(each.dtype, each.device) for each in parameters}
         if len(kinds) != 1:
             raise ValueError(f"gradients are added up over processes where all parameters are of one type and on one "
                              f"device, not of {len(kinds)}")
         first = dist.get_global_rank(self._group, 0)
-        joined = torch.zeros(sum(each.numel() for each in parameters), dtype=parameters[0].dtype,
+        joined = torch.empty(sum(each.numel() for each in parameters), dtype=parameters[0].dtype,
                              device=parameters[0].device)
         for each, part in zip(parameters, joined.split([each.numel() for each in parameters])):
             dist.broadcast(each.data, first, group=self._group)
-            each.grad = part.view_as(each)
+            self._parts[each] = part.view_as(each)
         return joined
 
     def _capture(self, given: List[torch.Tensor]) -> _Captured:
