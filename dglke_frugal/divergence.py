@@ -11,13 +11,14 @@ from typing import Iterator, Tuple
 
 import numpy as np
 
+from . import _native
 from .arrays import is_tensor
 from .errors import InputError
 
 DIVERGED = "the training has diverged"
 REMEDY = "use a smaller --lr, or more --regularization_coef"
 _BLOCK_BYTES = 1 << 20  # of rows that are looked at together: they stay in a cache for the second look
-_DEVICE_BLOCK_BYTES = 1 << 26  # of which each is waited for
+_LARGE_BLOCK_BYTES = 1 << 26  # of those that all threads, or a device, look at once
 
 
 class Diverged(InputError):
@@ -71,9 +72,14 @@ def checked_blocks(rows, name: str) -> Iterator[Tuple[float, int, object]]:
 
 
 def _blocks(rows) -> Iterator[Tuple[int, object]]:
-    step = max(1, (_DEVICE_BLOCK_BYTES if is_tensor(rows) else _BLOCK_BYTES) // (4 * max(1, math.prod(rows.shape[1:]))))
+    block_bytes = _LARGE_BLOCK_BYTES if is_tensor(rows) or _has_rows_of_floats(rows) else _BLOCK_BYTES
+    step = max(1, block_bytes // (4 * max(1, math.prod(rows.shape[1:]))))
     for begin in range(0, len(rows), step):
         yield begin, rows[begin : begin + step]
+
+
+def _has_rows_of_floats(rows) -> bool:
+    return isinstance(rows, np.ndarray) and rows.dtype == np.float32 and rows.ndim == 2 and rows.strides[1] == 4
 
 
 def _largest(block) -> float:
@@ -82,6 +88,8 @@ def _largest(block) -> float:
         return 0.0
     if is_tensor(block):
         return float(block.detach().abs().amax())
+    if _has_rows_of_floats(block):
+        return _native.largest_magnitude(block)
     return float(np.maximum(block.max(), -block.min()))
 
 

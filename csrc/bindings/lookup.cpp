@@ -235,7 +235,8 @@ void bind(nb::module_& module) {
         std::atomic<bool> wrong{false};
         share_in_background(tasks, [&](std::int64_t task) {
           const std::int64_t begin = task * kTogether, end = std::min(count, begin + kTogether);
-          if (copy_part(from + begin, out + begin, end - begin, padding) < 0) wrong.store(true, std::memory_order_relaxed);
+          if (copy_part(from + begin, out + begin, end - begin, padding) < 0)
+            wrong.store(true, std::memory_order_relaxed);
         });
         for (std::int64_t i = 0; wrong.load(std::memory_order_relaxed) && i < count; ++i)
           if (from[i] < 0)

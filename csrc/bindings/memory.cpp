@@ -14,6 +14,7 @@
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "bindings/row_elements.h"
+#include "table/largest.h"
 #include "table/row_ids.h"
 #include "table/row_owners.h"
 
@@ -114,6 +115,16 @@ void bind(nb::module_& module) {
       },
       "dim"_a, "state"_a, "element"_a = "fp32",
       "Of a row of a HostTable, in host memory and on a device alike: embedding, `state` floats of state, padding.");
+  module.def(
+      "largest_magnitude",
+      [](const nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>& rows) {
+        require(rows.size() == 0 || rows.shape(1) == 1 || rows.stride(1) == 1,
+                "the numbers of a row lie one behind the other");
+        const nb::gil_scoped_release release;
+        return largest_magnitude(rows.data(), static_cast<std::int64_t>(rows.shape(0)),
+                                 static_cast<std::int64_t>(rows.shape(1)), rows.stride(0));
+      },
+      "rows"_a, "The largest |x| of rows (n, dim) float32; NaN if one is NaN, 0 of no numbers.");
   module.def("has_managed_memory", &ManagedMemory::is_available,
              "Whether all CUDA devices share memory of the driver with the host while they work.");
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")

@@ -105,11 +105,21 @@ def test_similar_rows(measure, mode):
             most_similar(table, np.array([left, 1]), np.array([right, 2]), mode, measure, 1)
 
 
-def test_the_row_is_named():
-    table = np.zeros((1 << 20, 3), np.float32)  # of several blocks
-    table[-5, 1] = -9
-    assert check_rows(table, "it") == 9 and longest_row(table, "it").tolist() == [[0, -9, 0]]
-    table[-3, 2] = -np.inf
-    with pytest.raises(Diverged, match=f"row {len(table) - 3} of the table"):
-        check_rows(table, "the table")
+@pytest.mark.parametrize("kind", ["rows of a store", "columns", "halves", "three axes"])
+def test_the_row_is_named(kind):
+    table = np.zeros((1 << 20, 24), np.float32)[:, :3]  # of several blocks
+    if kind == "columns":
+        table = np.asfortranarray(table)
+    elif kind == "halves":
+        table = table.astype(np.float16)
+    elif kind == "three axes":
+        table = np.zeros((1 << 19, 2, 20), np.float32)[..., :3]
+    corner = (-5, *(0,) * (table.ndim - 2), 1)
+    table[corner] = -9
+    row = np.array(table[-5:-4], np.float32)
+    assert check_rows(table, "it") == 9 and np.array_equal(longest_row(table, "it"), row)
+    for bad in (-np.inf, np.inf, np.nan):
+        table[-3, ..., 2] = bad
+        with pytest.raises(Diverged, match=f"row {len(table) - 3} of the table"):
+            check_rows(table, "the table")
     assert check_rows(np.zeros((0, 3), np.float32), "it") == 0
