@@ -88,8 +88,8 @@ class DenseStep:
     def _add_up(self) -> None:
         """Gradients become those of all processes, by one all_reduce of an array whose parts they are."""
         # One copy of all: an array that backward adds to takes a launch for each of them.
-        torch.cat([(torch.zeros_like(each) if each.grad is None else each.grad).reshape(-1) for each in self._parts],
-                  out=self._joined)
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad.to_dense() for each in self._parts]
+        torch.cat([each.reshape(-1) for each in gradients], out=self._joined)
         dist.all_reduce(self._joined, group=self._group)
         for each, part in self._parts.items():
             each.grad = part

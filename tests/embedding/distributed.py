@@ -78,14 +78,15 @@ def dense():
     ends = []
     for of, group in ((ranks, dist.group.WORLD), (1, None)):
         torch.manual_seed(rank if group else 0)  # they begin with those of the first process
-        layer = torch.nn.Linear(4, 1)
-        step = DenseStep(lambda rows, y: (layer(rows).squeeze(1) - y).square().mean() / of,
-                         torch.optim.SGD(layer.parameters(), 0.1), group=group)
+        layer, places = torch.nn.Linear(4, 1), torch.nn.Embedding(6, 4, sparse=True)
+        parameters = [*layer.parameters(), *places.parameters(), torch.nn.Parameter(torch.ones(2))]  # one without use
+        step = DenseStep(lambda rows, y: (layer(rows + places(torch.arange(len(rows)) % 6)).squeeze(1) - y).square()
+                         .mean() / of, torch.optim.SGD(parameters, 0.1), group=group)
         for first in range(0, len(batches), ranks):
             own = batches[first : first + ranks]
             own = own[rank : rank + 1] if group else own
             step(torch.cat([x for x, _ in own]), torch.cat([y for _, y in own]))
-        ends.append(torch.cat([each.detach().flatten() for each in layer.parameters()]))
+        ends.append(torch.cat([each.detach().flatten() for each in parameters]))
     return {"digest": hashlib.sha256(ends[0].numpy().tobytes()).hexdigest(),
             "apart": (ends[0] - ends[1]).abs().max().item()}
 
