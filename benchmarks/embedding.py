@@ -519,23 +519,24 @@ def main() -> None:
             args.json.write_text(json.dumps(found))
         return
     result = {**result_file.read(args.json), "threads": _native.num_threads(), "torch_threads": torch.get_num_threads()}
+
+    def keep(found):
+        result.update(found)
+        result_file.write(args.json, result)
+
     if "fill" in args.part:
-        result.update(fill(int(1_000_000 * args.scale), args.rounds))
+        keep(fill(int(1_000_000 * args.scale), args.rounds))
     if "lookup" in args.part:
-        result.update(lookup(args.scale, args.steps, args.warm, device))
+        keep(lookup(args.scale, args.steps, args.warm, device))
     if "dlrm" in args.part:
-        if device == "cpu":
-            result.update(on_cpu(*shared, args.rounds))
-        else:
-            result.update(on_gpu(*shared))
+        keep(on_cpu(*shared, args.rounds) if device == "cpu" else on_gpu(*shared))
         gc.collect()
     if "workers" in args.part:
         leg = "embedding_cpu" if device == "cpu" else "embedding_gpu"
         one = {size: result[key] for size in args.sizes if (key := f"{leg}_seconds_{size}") in result}
-        result.update(workers(*shared, device, one))
+        keep(workers(*shared, device, one))
     if "keys" in args.part:
-        result.update(by_key(args.key_samples, 2048, args.scale / 20, device))
-    result_file.write(args.json, result)
+        keep(by_key(args.key_samples, 2048, args.scale / 20, device))
     print(json.dumps(result, indent=1))
 
 
