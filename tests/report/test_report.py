@@ -152,7 +152,7 @@ def test_several_processes_and_a_data_set_without_names(tmp_path):
     page = Page(page_of(run, "--out", tmp_path / "page.html"))
     assert re.search(r"relation \d+", page.text) and "By degree" in page.text
     rate = json.loads((run / "result.json").read_text())["training"]["triples_per_second"]
-    assert f"{2 * rate:,.0f}" in page.text
+    assert f"{2 * rate:,.0f}" in page.text and "peak memory of a process (GiB)" in page.text
 
 
 def test_resumed_steps_replace_those_from_before(tmp_path):
