@@ -92,8 +92,8 @@ def _plan_machines(own, config: TrainConfig) -> None:
 
     if not 2 <= own.nnodes <= _native.MOST_MACHINES:
         raise InputError(f"--nnodes is {own.nnodes}; give 1 to {_native.MOST_MACHINES} machines")
-    if own.one_machine is not None and not own.one_machine > 0:
-        raise InputError(f"--one_machine is {own.one_machine}; give a number of triples a second above 0")
+    if own.one_machine is not None and not 1 <= own.one_machine <= 1e12:
+        raise InputError(f"--one_machine is {own.one_machine}; give a number of triples a second, from 1 to 1e12")
     check_machines(config)
     config = replace(config, device=replace(config.device, num_proc=own.nnodes, parallel="rows"))
     size = _size(own, config)
