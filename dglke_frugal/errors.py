@@ -43,6 +43,7 @@ _SHORT_OF = {
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # even the question whether there is such a file
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_WHOLE = (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)  # errors of reading a file that may be as it should be
 # Messages of libraries that have no error of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
@@ -78,6 +79,11 @@ def refused_path(error: BaseException) -> Optional[InputError]:
     if error.errno in _REFUSED and error.filename is not None:
         return InputError(f"cannot use {shown(error.filename)}: {error.strerror}; give a path that this user may use")
     return None
+
+
+def remedy_of_reading(error: Exception, if_damaged: str) -> str:
+    """What to do about a file that cannot be read; to remove it would lose one that this user may only not read."""
+    return "check its permissions and its disk" if getattr(error, "errno", None) in _WHOLE else if_damaged
 
 
 def _has_current_folder() -> bool:

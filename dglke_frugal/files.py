@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, Iterator, Optional
 
-from .errors import InputError, shortage
+from .errors import InputError, remedy_of_reading, shortage
 
 UNFINISHED, COMPLETE = ".saving", ".saved"  # folders of replace_together, before and after its files are complete
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # of file systems without it, and of unreadable folders
@@ -202,7 +202,7 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
     except RecursionError:
         reason = "it is nested too deeply"
     except OSError as error:
-        reason = error.strerror
+        reason, remedy = error.strerror, remedy_of_reading(error, remedy)
     except ValueError as error:
         reason = str(error).partition("; use sys.")[0]  # Python's advice on long integers is for programmers
     raise InputError(f"cannot read {path}: {reason}; {remedy}")

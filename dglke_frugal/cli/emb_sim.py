@@ -82,7 +82,7 @@ def _search(options, own):
     check_output(options.output, TABLE)
     table, names = _table_and_names(options, own)
     files = iter(options.data_files or [])
-    left, right = (read_list(next(files), names) if given else np.arange(len(table))
+    left, right = (read_list(next(files), names, len(table)) if given else np.arange(len(table))
                    for given in (options.format.startswith("l"), options.format.endswith("r")))
     device = torch_device(options.gpu)
     results = most_similar(table, left, right, options.exec_mode, options.sim_func, options.topK, device, own.index)

@@ -39,10 +39,11 @@ def reports_input_errors(command):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())  # for what is still in buffers
             raise SystemExit(128 + signal.SIGPIPE) from None
-        except KeyboardInterrupt:
-            sys.stderr.write("stopped\n")
-            raise SystemExit(130) from None
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
+            # Before Python 3.12 one that comes while a class is made is the cause of another error.
+            if KeyboardInterrupt in (type(error), type(error.__cause__)):
+                sys.stderr.write("stopped\n")
+                raise SystemExit(130) from None
             message = _input_error(error)
             if message is None:
                 raise
@@ -53,7 +54,7 @@ def reports_input_errors(command):
     return main
 
 
-def _input_error(error: Exception) -> Optional[InputError]:
+def _input_error(error: BaseException) -> Optional[InputError]:
     if isinstance(error, UnicodeEncodeError):
         return unencodable(error)
     return error if isinstance(error, InputError) else shortage(error) or refused_path(error)

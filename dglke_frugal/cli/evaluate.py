@@ -224,4 +224,4 @@ def _report(evaluation, begin, graph, own, facts):
     if own.json:
         write_json(own.json,
                    {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
-                    "by_relation": [row.as_dict() for row in rows]})
+                    "by_relation": [row.as_dict(graph.relation_names) for row in rows]})

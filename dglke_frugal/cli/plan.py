@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Optional
 from ..errors import InputError
 from ..flag_values import network_speed
 from ..options import DEFAULT_CACHE_RATIO, TrainConfig
+from ..presets.auto import is_auto
 from . import flags
 from .errors import reports_input_errors
+from .tool_flags import messages_apart_from
 from .train import configuration
 
 if TYPE_CHECKING:  # imported where it is needed, since it takes its time
@@ -54,7 +56,11 @@ def main(argv):
                                 epilog="All other flags are dglke_train's: dglke_train --help.").print_help()
         return
     own, rest = own_flags().parse_known_args(argv)
-    _, config = configuration(rest)
+    if own.entities is not None and is_auto(flags.given(rest).get("preset")):
+        raise InputError("--preset auto goes by a graph that is there, and --entities are of none; leave one of the "
+                         "two out")
+    with messages_apart_from("/dev/stdout" if own.json else None):
+        _, config = configuration(rest)
     if own.nnodes != 1:
         _plan_machines(own, config)
         return
@@ -86,8 +92,8 @@ def _plan_machines(own, config: TrainConfig) -> None:
 
     if not 2 <= own.nnodes <= _native.MOST_MACHINES:
         raise InputError(f"--nnodes is {own.nnodes}; give 1 to {_native.MOST_MACHINES} machines")
-    if own.one_machine is not None and not own.one_machine > 0:
-        raise InputError(f"--one_machine is {own.one_machine}; give a number of triples a second above 0")
+    if own.one_machine is not None and not 1 <= own.one_machine <= 1e12:
+        raise InputError(f"--one_machine is {own.one_machine}; give a number of triples a second, from 1 to 1e12")
     check_machines(config)
     config = replace(config, device=replace(config.device, num_proc=own.nnodes, parallel="rows"))
     size = _size(own, config)

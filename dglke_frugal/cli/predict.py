@@ -71,7 +71,7 @@ def _predict(options, own):
               (relation_names, run.model.n_relations),
               (entity_names, len(run.model.entity)))
     for part, (names, count) in zip(options.format.split("_"), places):
-        lists.append(np.arange(count) if part == "*" else read_list(next(files), names))
+        lists.append(np.arange(count) if part == "*" else read_list(next(files), names, count))
     model = on_device(run.model, options.gpu)
     known = run.known_triples if own.exclude_known else None
     results = best_triples(model, *lists, options.exec_mode, options.topK, _score(model, options.score_func),

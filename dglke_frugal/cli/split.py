@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import re
 import shlex
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..files import check_output, replace_file, write_json
 from .errors import reports_input_errors
 from .tool_flags import Parser, messages_apart_from
@@ -58,7 +59,10 @@ def main(argv):
 
 def _amount(text: str) -> float:
     """A share below 1 as a float, or a number of triples as an int."""
-    return int(text) if text.strip().isdigit() else float(text)
+    try:
+        return int(text) if text.strip().isdigit() else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is neither a share nor a number of triples") from None
 
 
 def _name(file: Path) -> str:
@@ -121,11 +125,14 @@ def _split(options, out: Path) -> dict:
 
 def _prepare(out: Path, file: Path) -> None:
     """Make the folder. Raises InputError if that cannot be, or if it has files that the new ones would not go with."""
+    from ..data.find_files import ENDINGS
+    from ..data.layouts import SPLITS
+
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {out}: {error.strerror}; give another one with --out") from error
-    there = [out / f"{name}.tsv" for name in ("train", "valid", "test") if os.path.lexists(out / f"{name}.tsv")]
+    there = [path for name in SPLITS for ending in ENDINGS if os.path.lexists(path := out / f"{name}{ending}")]
     if any(path.resolve() == file.resolve() for path in there):
         raise InputError(f"{file} is the file that is divided; choose another folder with --out")
     if there:

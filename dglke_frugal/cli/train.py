@@ -176,7 +176,8 @@ def _auto_arguments(own, given, defaults, graph) -> tuple[list[str], KnowledgeGr
 
 
 def _refuse(own, why, *names):
-    given = [f"--{name}" for name in names if getattr(own, name)]
+    given = [f"--{name}" for name in names
+             if getattr(own, name) and (name, getattr(own, name)) != ("resume", AUTO)]  # which gives no flags
     if given:
         raise InputError(f"{', '.join(given)} cannot be used with {why}; leave one of the two out")
 

@@ -63,8 +63,9 @@ def _write_beside_data(names: Dict[str, Names], folder: Path, data_folder: Path)
     there = [file for file in names if (data_folder / file).exists() or (data_folder / file).is_symlink()]
     others = [file for file in there if not _holds(data_folder / file, names[file])]
     if others:
-        print(f"{' and '.join(str(data_folder / file) for file in others)} is not of this run and stays as it is; the "
-              f"ids and names of this run are in {folder}")
+        are, stay = ("is", "stays as it is") if len(others) == 1 else ("are", "stay as they are")
+        print(f"{' and '.join(str(data_folder / file) for file in others)} {are} not of this run and {stay}; the ids "
+              f"and names of this run are in {folder}")
         return
     for file in names.keys() - there:
         try:

@@ -22,9 +22,11 @@ class BreakdownRow:
     side: Optional[str]
     metrics: Metrics
 
-    def as_dict(self) -> Dict:
-        """As plain data, under DGL-KE's names of the metrics."""
-        return {"relation": self.relation, "side": self.side, "ranks": self.metrics.count, **self.metrics.named()}
+    def as_dict(self, names: Optional[Sequence[str]] = None) -> Dict:
+        """As plain data, under DGL-KE's names of the metrics. names: of the relations, by id."""
+        name = {} if names is None or self.relation is None else {"name": names[self.relation]}
+        return {"relation": self.relation, **name, "side": self.side, "ranks": self.metrics.count,
+                **self.metrics.named()}
 
 
 def by_relation(evaluation: Evaluation) -> List[BreakdownRow]:

@@ -27,11 +27,11 @@ def read_names(path: PathLike) -> Names:
     return Names(partial(text.read_name_map, Path(path)))
 
 
-def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
-    """One id per line, or one name per line if `names` is given: (n,) int64.
+def read_list(path: PathLike, names: Optional[Names] = None, rows: int = 2**63 - 1) -> np.ndarray:
+    """One id per line, or one name per line if `names` is given: (n,) int64. rows: of the table that ids are of.
 
-    Raises InputError, with file and line, for a file that cannot be read, no id at all, a line that is no id, or an
-    unknown name.
+    Raises InputError, with file and line, for a file that cannot be read, no id at all, a line that is no id of the
+    table, or an unknown name.
     """
     lines = text.read_list(Path(path))
     ids = np.empty(len(lines), np.int64)
@@ -47,6 +47,9 @@ def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
                              "id") from None
         except InputError as error:
             raise InputError(f"line {number} of {path}: {error}") from None
+        if not 0 <= ids[number - 1] < rows:
+            raise InputError(f"line {number} of {path} is {shown(repr(line))}, which is no id of the model; give ids "
+                             f"from 0 to {rows - 1}")
     return ids
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..data import ogb
 from ..data.fingerprint import file_checksum
 from ..divergence import checked_blocks
-from ..errors import InputError, shown
+from ..errors import InputError, remedy_of_reading, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_custom, model_names
@@ -134,7 +134,8 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
         raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
                          "and that the run did not use --no_save_emb") from None
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
+        remedy = remedy_of_reading(error, "copy it again from the run that wrote it")
+        raise InputError(f"cannot read {path}: {error}; {remedy}") from error
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype not in (np.float32, np.float16):
         found = f"{table.dtype} of shape {table.shape}" if isinstance(table, np.ndarray) else "several arrays"
         raise InputError(f"{path} holds {found}; an embedding table is float32 or float16 with one row per id")

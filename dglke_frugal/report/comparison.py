@@ -76,7 +76,7 @@ RESULTS = (Column("test MRR", "{:.4f}", _result("test", "MRR"), max),
            Column("triples/s", "{:,.0f}", _rate, max))
 CIRCUMSTANCES = (Column("stalled", "{:.1%}", _result("training", "stall_share"), min),
                  Column("cache hits", "{:.1%}", _result("training", "store", "hit_share"), max),
-                 Column("peak memory (GiB)", "{:.2f}", _memory, min),
+                 Column("peak memory of a process (GiB)", "{:.2f}", _memory, min),
                  Column("seed", "{}", lambda run: run.result.get("seed", run.flags.get("seed"))),
                  Column("hardware", "{}", _hardware),
                  Column("date", "{}", _date))

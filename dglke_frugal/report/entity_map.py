@@ -52,7 +52,7 @@ def principal_components(rows: np.ndarray) -> Tuple[np.ndarray, Tuple[float, flo
 
 
 def map_entities(trained: Trained) -> Optional[EntityMap]:
-    """The map of a run; None if it saved no tables. Where the graph is gone, the points have one colour."""
+    """The map of a run; None if its tables cannot be read or drawn. Without a graph the points have one colour."""
     if trained.run is None:
         return None
     table, graph = trained.run.model.entity, trained.graph

@@ -43,7 +43,7 @@ def make_page(runs: Sequence[RunLog], refresh_seconds: int = 0, with_tables: boo
         parts.append(f'<h2>Curves</h2>{CONTROLS}<div class="grid2">' + "".join(map(_chart_figure, found)) + "</div>")
     for run, name in zip(runs, names) if with_tables else ():
         shown, trained = name if len(runs) > 1 else "", find_trained(run)
-        parts += [_map_section(map_entities(trained), shown),
+        parts += [_map_section(map_entities(trained), shown, trained.why_not),
                   predictions_section(trained, shown),
                   relations_section(run, trained, shown)]
     parts += [all_flags(runs, names), "</main>", _scripts(found) if found else "", "</body></html>"]
@@ -75,9 +75,10 @@ def _chart_figure(chart: Chart) -> str:
     return f"<figure data-chart>{head}{line_chart(chart)}{key}</figure>"
 
 
-def _map_section(found: Optional[EntityMap], name: str) -> str:
+def _map_section(found: Optional[EntityMap], name: str, why_not: str) -> str:
     if found is None:
-        return section("Entities", name, "", "The run saved no tables, so there is no map.")
+        why_not = why_not or "it takes three entities, with numbers that are finite"
+        return section("Entities", name, "", f"No map: {escape(why_not)}.")
     shares = [f"{share:.1%}" for share in found.explained]
     shown = len(found.maps[0].points)
     drawn = f"{shown:,} of {found.entities:,} entities, drawn at random,"

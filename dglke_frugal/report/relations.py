@@ -1,6 +1,7 @@
 """The sections by relation: categories (1-1 ... N-N), and the most frequent relations one by one."""
 from __future__ import annotations
 
+import shlex
 from html import escape
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -19,11 +20,14 @@ Sides = Dict[Optional[str], Dict[str, Any]]
 
 
 def relations_section(run: RunLog, trained: Trained, name: str) -> str:
-    """The metrics by relation in the run's evaluation.json, or the command that writes one."""
+    """The metrics by relation in the run's evaluation.json, or the command that writes one, where it can."""
     if not run.by_relation:
-        command = f"dglke_eval --model_path {run.folder} --breakdown --json {run.folder / EVALUATION_FILE}"
-        return section("Relations", name, "",
-                       f"Not evaluated by relation. This does it: <code>{escape(command)}</code>")
+        note = "Not evaluated by relation."
+        if trained.run is not None and (trained.graph is None or trained.graph.test):
+            command = shlex.join(["dglke_eval", "--model_path", str(run.folder), "--breakdown", "--json",
+                                  str(run.folder / EVALUATION_FILE)])
+            note += f" This does it: <code>{escape(command)}</code>"
+        return section("Relations", name, "", note)
     rows: Dict[Optional[int], Sides] = {}
     for row in run.by_relation:
         rows.setdefault(row.get("relation"), {})[row.get("side")] = row

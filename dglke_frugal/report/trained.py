@@ -16,23 +16,24 @@ Namer = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Trained:
-    """run: None if it saved no tables. graph: the one that it was trained on, None if it is not where it was.
+    """run: None if its tables cannot be read. graph: the one that it was trained on, None if it is not where it was.
 
-    entity, relation: functions from ids to names, or to "entity 7" where there are none.
+    entity, relation: functions from ids to names, or to "entity 7" where there are none. why_not: why there is no run.
     """
 
     run: Optional[Run]
     graph: Optional[KnowledgeGraph]
     entity: Namer
     relation: Namer
+    why_not: str = ""
 
 
 def find_trained(log: RunLog) -> Trained:
     """The tables and the graph of a run; nothing is downloaded."""
     try:
         run = Run.load(log.folder, check_values=False)
-    except InputError:
-        return Trained(None, None, _namer("entity", lambda: None), _namer("relation", lambda: None))
+    except InputError as error:
+        return Trained(None, None, _namer("entity", lambda: None), _namer("relation", lambda: None), str(error))
     graph = _find_graph(run)
     return Trained(run, graph, _namer("entity", lambda: run.entity_names),
                    _namer("relation", lambda: run.relation_names))

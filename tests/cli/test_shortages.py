@@ -71,6 +71,17 @@ def test_other_errors_stay_errors(error):
         reports_input_errors(lambda arguments: raises(error)())([])
 
 
+def test_ctrl_c_while_modules_are_read_is_no_error(capsys):
+    """Python 3.11 raises RuntimeError from it where it comes while a class is made."""
+    def call():
+        raise RuntimeError("Error calling __set_name__ on 'cached_property'") from KeyboardInterrupt()
+
+    for interrupted in (raises(KeyboardInterrupt()), call):
+        with pytest.raises(SystemExit) as ended:
+            reports_input_errors(lambda arguments, interrupted=interrupted: interrupted())([])
+        assert ended.value.code == 130 and capsys.readouterr().err == "stopped\n"
+
+
 def after_three_steps(monkeypatch, error):
     steps = TrainingLoop.__iter__
 

@@ -138,13 +138,15 @@ def test_columns_in_another_order_and_weights(tmp_path):
     assert sorted(map(tuple, parts)) == sorted((f"e{i}", f"e{(i + 1) % 7}", "r", f"{i + 1}.5", "x") for i in range(30))
 
 
-@pytest.mark.parametrize("left", [["train.tsv", "valid.tsv", "test.tsv"], ["test.tsv"]])
+@pytest.mark.parametrize("left", [["train.tsv", "valid.tsv", "test.tsv"], ["test.tsv"], ["train.txt", "test.csv"]])
 def test_files_of_an_earlier_split_are_not_mixed_with_new_ones(family, tmp_path, capsys, left):
     path, _ = family
     out = tmp_path / "family"
     split.main([str(path), "--test", ".2"])
     for name in {"train.tsv", "valid.tsv", "test.tsv"} - set(left):
         (out / name).unlink()
+    for name in left:  # a run that is given the folder takes each ending
+        (out / name).touch()
     before = {path: path.read_bytes() for path in out.iterdir()}
     capsys.readouterr()
     with pytest.raises(SystemExit):
@@ -191,6 +193,7 @@ def test_the_command_that_is_printed_works_for_any_file_name(tmp_path, monkeypat
     [(["nothing.tsv"], "nothing.tsv does not exist"),
      (["my.tsv", "--valid", "1.5"], "--valid is 1.5; give a share"),
      (["my.tsv", "--test", "-1"], "--test is -1"),
+     (["my.tsv", "--test", "half"], "'half' is neither a share nor a number of triples"),
      (["my.tsv", "--order", "hhr"], "unknown --format"),
      (["my.tsv", "--seed", "-1"], "--seed is -1"),
      (["my.tsv", "--out", "my.tsv/x"], "cannot make the folder"),

@@ -6,13 +6,16 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
 from evaluation.random_models import random_model
 from inference.make_run import write_run
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.files import COMPLETE, UNFINISHED, check_replaced, read_json, replace_file, replace_together
+from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
 
 
 def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path):
@@ -212,3 +215,19 @@ def test_json_that_cannot_be_read(tmp_path, content, says):
     with pytest.raises(InputError, match=f"cannot read .*x.json: .*{says}.*; write it again") as caught:
         read_json(path, "write it again")
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_file_that_may_not_be_read_is_not_to_be_removed(tmp_path, monkeypatch):
+    """A test may run as root, who may read everything, so it is the system that refuses."""
+
+    def refuse(path, *how, **more):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    CheckpointFolder(tmp_path).save(3, {"a": np.ones(3)}, {}, {})
+    checkpoint = CheckpointFolder(tmp_path).last()
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(InputError, match="manifest.json: Permission denied; check its permissions and its disk"):
+        CheckpointFolder(tmp_path).last()
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(InputError, match="a.npy: .*; check its permissions and its disk"):
+        checkpoint.load_into({"a": np.zeros(3)})

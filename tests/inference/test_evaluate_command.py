@@ -38,6 +38,7 @@ def test_lines_and_json_are_the_evaluations(run, tmp_path, capsys, flags):
     mean = sum(row["MR"] * row["ranks"] for row in heads) / (result["ranks"] / 2)
     assert mean == pytest.approx(next(row for row in rows if row["side"] == "head")["MR"])
     assert any(line.startswith("relation 3") for line in lines)
+    assert all(row["name"] == f"relation {row['relation']}" for row in rows if row["relation"] is not None)
 
 
 def test_flags_win_over_the_config_and_the_config_over_defaults(run, capsys, refused):

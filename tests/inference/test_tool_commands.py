@@ -97,7 +97,7 @@ BAD_PREDICTIONS = {
     "empty list": (["--format", "h_*_*", "--data_files", "empty"], "is empty"),
     "no number": (["--format", "h_*_*", "--data_files", "h.names"], "line 1 of .*h.names"),
     "huge number": (["--format", "h_*_*", "--data_files", "huge"], "line 2 of .*huge"),
-    "id out of range": (["--format", "h_*_*", "--data_files", "high"], "head id 61"),
+    "id out of range": (["--format", "h_*_*", "--data_files", "high"], "line 1 of high is '61', .*from 0 to 60"),
     "unknown name": (["--format", "h_*_*", "--data_files", "h.ids", "--raw_data"], "line 1 of .*h.ids: .*no '3'"),
     "no UTF-8": (["--format", "h_*_*", "--data_files", "bytes"], "line 2 is not valid UTF-8"),
     "UTF-16": (["--format", "h_*_*", "--data_files", "wide"], "UTF-16; save the file as UTF-8"),
@@ -162,3 +162,5 @@ def test_names_that_python_takes_for_numbers_are_no_ids(tmp_path, line):
     assert len(str(refused.value)) < 400
     (tmp_path / "list").write_text("3\n +1 \n")
     assert read_list(tmp_path / "list").tolist() == [3, 1]
+    with pytest.raises(InputError, match="line 1 of .*list is '3', which is no id of the model; give ids from 0 to 2"):
+        read_list(tmp_path / "list", rows=3)

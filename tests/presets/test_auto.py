@@ -222,3 +222,15 @@ def test_it_does_not_go_with_other_files_of_flags(circle, refused, tmp_path):
         configuration(["--preset", "auto", *circle, "--trainer", "dglke"])
     with refused("--config cannot be used with --preset"):
         main(["train", "--preset", "auto/ComplEx", "--config", str(tmp_path / "flags.yaml"), *circle])
+    with refused("--resume cannot be used with --preset"):
+        main(["train", "--preset", "auto/ComplEx", "--resume", str(tmp_path), *circle])
+
+
+def test_a_script_that_is_started_again_goes_on_with_its_run(circle, capsys, tmp_path):
+    """--resume auto names no run with flags of its own, so that those of a preset or a file are the run's."""
+    (tmp_path / "flags.yaml").write_text("hidden_dim: 8\nmax_step: 9\n")
+    for which in (["--preset", "auto/ComplEx", "--hidden_dim", "8"], ["--config", str(tmp_path / "flags.yaml")]):
+        for steps, says in (("3", "training takes"), ("5", "resuming after step 3 of 5")):
+            main(["train", *which, *circle, "--save_path", str(tmp_path / which[0]), "--resume", "auto", "--seed", "1",
+                  "--max_step", steps])
+            assert says in capsys.readouterr().out

@@ -125,7 +125,23 @@ def test_run_with_nothing_but_a_few_numbers(tmp_path):
         '{"step": 10, "train/loss": NaN}\n{"step": 15, "train/lo')
     page = Page(page_of(tmp_path, "--out", tmp_path / "page.html"))
     assert "Training loss" in page.text and "Throughput" not in page.text
-    assert "saved no tables" in page.text and "Not finished" in page.text and "Not evaluated by relation" in page.text
+    assert "has no config.json" in page.text and "Not finished" in page.text
+    assert "Not evaluated by relation" in page.text and "dglke_eval" not in page.text  # which has nothing to rank with
+
+
+def test_a_map_that_cannot_be_drawn_says_why(run, tmp_path):
+    """The tables are there, but two entities have no map; the command that ranks them needs its paths quoted."""
+    (tmp_path / "two.tsv").write_text("a\tlikes\tb\n")
+    dglke_train(["--data_path", str(tmp_path / "two.tsv"), "--hidden_dim", "4", "--max_step", "2", "--save_path",
+                 str(tmp_path)])
+    page = Page(page_of(tmp_path / "TransE_two_0", "--out", tmp_path / "page.html"))
+    assert "No map: it takes three entities" in page.text and "dglke_eval" not in page.text
+    moved = tmp_path / "a run"
+    shutil.copytree(run, moved, ignore=shutil.ignore_patterns("evaluation.json"))
+    page = Page(page_of(moved, "--out", tmp_path / "page.html"))
+    assert f"dglke_eval --model_path '{moved}' --breakdown" in page.text
+    (moved / "families_ComplEx_entity.npy").write_bytes(b"")
+    assert "No map: cannot read" in Page(page_of(moved, "--out", tmp_path / "page.html")).text
 
 
 def test_several_processes_and_a_data_set_without_names(tmp_path):
@@ -136,7 +152,7 @@ def test_several_processes_and_a_data_set_without_names(tmp_path):
     page = Page(page_of(run, "--out", tmp_path / "page.html"))
     assert re.search(r"relation \d+", page.text) and "By degree" in page.text
     rate = json.loads((run / "result.json").read_text())["training"]["triples_per_second"]
-    assert f"{2 * rate:,.0f}" in page.text
+    assert f"{2 * rate:,.0f}" in page.text and "peak memory of a process (GiB)" in page.text
 
 
 def test_resumed_steps_replace_those_from_before(tmp_path):

@@ -50,7 +50,7 @@ def test_an_earlier_run_keeps_its_names(tmp_path, capsys, trainer):
         write_triples(train_file, prefix, seed=len(runs))
         expected.append(names_in_order(train_file))
         runs.append(train(tmp_path, *trainer))
-    assert "is not of this run and stays as it is" in capsys.readouterr().out
+    assert "relations.tsv are not of this run and stay as they are" in capsys.readouterr().out
     for (entities, relations), folder in zip(expected, runs):
         run = dglke_frugal.load(folder)
         assert list(run.entity_names) == entities and list(run.relation_names) == relations

@@ -118,13 +118,15 @@ def test_a_run_on_relative_paths_is_resumed_from_another_folder(runs, monkeypatc
     assert tables(folder) == tables(runs("--max_step", 8))
 
 
-def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys):
+def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys, refused):
     folder = runs("--max_step", 20, "--checkpoint_interval", 15)
     before = tables(folder)
     capsys.readouterr()
     runs.resume(folder)
     assert "is finished: 20 steps" in capsys.readouterr().out
     assert tables(folder) == before
+    with refused("--lr was 0.1 and is 0.2"):  # rather than to be taken for a run of these flags
+        runs.resume(folder, "--lr", 0.2)
     # The store may be another one for the rest of the run.
     runs.resume(folder, "--max_step", 33, "--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3, "--flush_threads",
                 1)

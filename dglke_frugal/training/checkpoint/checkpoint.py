@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import InputError, shortage
+from ...errors import InputError, remedy_of_reading, shortage
 from ...files import read_json, replace_file, sync_folder
 from ...store.row_blocks import row_blocks
 
@@ -117,7 +117,8 @@ class Checkpoint:
                     checksum = zlib.crc32(_bytes(buffer), checksum)
                     target[block] = buffer
         except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {path}: {error}; {self._remedy}") from error
+            remedy = remedy_of_reading(error, self._remedy)
+            raise InputError(f"cannot read {path}: {error}; {remedy}") from error
         if checksum != stored.crc32:
             raise InputError(
                 f"{path} is damaged: its checksum is {checksum:08x} instead of {stored.crc32:08x}; {self._remedy}")

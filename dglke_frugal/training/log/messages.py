@@ -165,8 +165,9 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
         head, relation = int(graph.train.head[0]), int(graph.train.relation[0])
         if steps and steps == run.max_step:  # not stopped early, where more steps are of no use
             next_commands.append(f"dglke_train --resume {where} --max_step {2 * steps}")
-        next_commands += [
-            f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"']
+        code = f"import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"
+        quoted = shlex.quote(code) if set(code) & set('"$`!\\') else f'"{code}"'
+        next_commands.append(f"python -c {quoted}")
     message = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
     return [message, *(f"    {line}" for line in next_commands)]
 

@@ -65,9 +65,14 @@ class JsonLinesTracker:
             self._file = None
 
     def _write(self, line: Dict[str, Any]):
+        text = json.dumps(line).encode() + b"\n"
+        begin = self._file.seek(0, os.SEEK_END)
         try:
-            self._file.write(json.dumps(line).encode() + b"\n")
+            while text:  # a disk that is full takes what it has room for, and is an error from then on
+                text = text[self._file.write(text):]
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(begin)
             raise _cannot_write(self.path, error) from error
 
 

@@ -110,6 +110,14 @@ def test_the_end_says_commands_that_work(runs, monkeypatch, capsys, tmp_path):
     assert json.loads((folder / "result.json").read_text())["steps"] == 10
 
 
+def test_a_folder_with_any_name_is_found_by_the_command_for_python(runs, capsys, tmp_path):
+    runs("--max_step", 3, "--save_path", tmp_path / "it's `a` $HOME")
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert command[:2] == ["python", "-c"] and len(command) == 3
+    done = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_was_done_is_not_suggested(runs, capsys):
     runs("--max_step", 3, "--test", "--no_save_emb")
     end = capsys.readouterr().out.split("The run is in")[1]

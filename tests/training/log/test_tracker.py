@@ -2,6 +2,8 @@
 
 import json
 import re
+import resource
+import signal
 import sys
 import types
 
@@ -54,6 +56,23 @@ def test_a_torn_line_costs_only_itself(tmp_path):
 def test_a_folder_that_cannot_be_written_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="cannot write .*metrics.jsonl"):
         JsonLinesTracker(tmp_path / "absent" / "metrics.jsonl").start({}, 0)
+
+
+def test_a_line_that_a_full_disk_has_no_room_for_leaves_no_half(tmp_path):
+    """Also a file may have a limit: the system then writes what fits, as on a full disk."""
+    path = tmp_path / "metrics.jsonl"
+    tracker = JsonLinesTracker(path)
+    tracker.start({}, 0)
+    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
+        with pytest.raises(InputError, match="cannot write .*metrics.jsonl: File too large"):
+            tracker.log({"train/loss": 1.0}, 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    tracker.log({"train/loss": 2.0}, 20)
+    assert [line["step"] for line in lines(path)] == [0, 20]
 
 
 def test_a_full_disk_is_an_input_error():

@@ -65,6 +65,8 @@ def test_the_command_plans_each_machine(capsys):
     (["--nnodes", "2", "--gpu", "0", "1"], "each machine computes on one GPU"),
     (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
     (["--nnodes", "2", "--one_machine", "0"], "--one_machine is 0"),
+    (["--nnodes", "2", "--one_machine", "inf"], "--one_machine is inf"),
+    (["--nnodes", "2", "--one_machine", "1e-320"], "a number of triples a second, from 1 to 1e12"),
 ])
 def test_bad_input_is_one_sentence(given, sentence, refused):
     with refused(sentence):

@@ -281,6 +281,14 @@ def test_the_command(plan, small, capsys):
     main(["plan", "--dataset", "small", "--format", "raw_udd_hrt", "--data_path", str(small), "--data_files",
           "train.txt"])
     assert "entity table" in capsys.readouterr().out
+    found, code, error = plan("--preset", "auto/ComplEx", "--dataset", "small", "--format", "raw_udd_hrt",
+                              "--data_path", small, "--data_files", "train.txt")
+    assert code == 0 and found["fits"] and "--preset auto/ComplEx for" in error  # apart from the JSON
+
+
+def test_a_preset_that_reads_a_graph_does_not_go_with_one_that_is_not_there(refused):
+    with refused("--preset auto goes by a graph that is there"):
+        main(["plan", "--entities", "5", "--preset", "auto/ComplEx"])
 
 
 @pytest.mark.parametrize("flags", [["--triples", "0"], ["--triples", "-1"], ["--relations", "0"]])
