@@ -240,14 +240,15 @@ def test_standard_output_is_what_it_was_after_trainings_in_several_threads(tmp_p
     assert [line.partition(" on ")[0] for line in capsys.readouterr().out.splitlines()] == ["TransE_l2"] * 2
 
 
-def test_a_process_without_standard_output_trains(tmp_path):
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_process_without_standard_output_trains(tmp_path, closed):
     code = ("import sys, dglke_frugal\n"
             "assert sys.stdout is None\n"
             f"run = dglke_frugal.train({RING!r}, valid={RING[:5]!r}, **{SMALL!r}, max_step=4, eval_interval=2,\n"
             f"                         callbacks=lambda validation: print(1), save_path={str(tmp_path)!r})\n"
             "assert sys.stdout is None and run.config['max_step'] == 4\n")
-    done = subprocess.run(["bash", "-c", 'exec "$@" >&-', "bash", sys.executable, "-c", code], stderr=subprocess.PIPE,
-                          text=True)
+    done = subprocess.run(["bash", "-c", f'exec "$@" {closed}', "bash", sys.executable, "-c", code],
+                          stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
 
 
