@@ -520,6 +520,12 @@ class Embedding(nn.Module):
                 self._table.move(self.handle.device)
         return self
 
+    @property
+    def __jit_ignored_attributes__(self):
+        """torch.jit asks for it first."""
+        raise RuntimeError("torch.jit can neither script nor trace an Embedding; call it between the parts of a model "
+                           "that are compiled, as torch.compile does")
+
     def _replicate_for_data_parallel(self):
         raise RuntimeError("DataParallel cannot copy the table to each GPU; use one process with one GPU for the table")
 

@@ -327,8 +327,8 @@ class Table:
     def update(self, ticket: Ticket, gradients: torch.Tensor, numbers: Optional[np.ndarray] = None) -> None:
         """Update with the gradient of a lookup: see Executor.update."""
         if ticket is self._open:
+            self.optimizer.next_update(self.rule)  # refuses some settings, and the step is open still
             self._open = None
-            self.optimizer.next_update(self.rule)
             self._executor.update(gradients, numbers)
             self._announce_ahead()
             return
