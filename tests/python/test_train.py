@@ -11,6 +11,7 @@ import torch
 
 import dglke_frugal
 from dglke_frugal.errors import InputError
+from dglke_frugal.models import TorchModel
 
 FILES = [f"{split}.tsv" for split in ("train", "valid", "test")]
 
@@ -109,6 +110,8 @@ def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
      (dict(gpu=[0, "x"]), "argument --gpu: invalid int value"),
      (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
      (dict(model_name="TransX"), "there is no model 'TransX'"),
+     (dict(model_name=type("Made", (TorchModel,), {})), "the class Made, which .* does not have under this name"),
+     (dict(model_name=type("TorchModel", (TorchModel,), {})), "the class TorchModel, which .* does not have"),
      (dict(no_save_emb=True), "give no_save_emb=False"),
      (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
      (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
