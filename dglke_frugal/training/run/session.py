@@ -185,12 +185,14 @@ def open_device(config: TrainConfig, rank: int = 0):
 
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
-    """Whether the run has nothing left to do, which is then reported. InputError if it is asked for more and cannot."""
+    """Whether the run has nothing left to do, which is then reported. InputError if it is asked for more and cannot, or
+    for other numbers than it has."""
     finished = finished_steps(folder)
     if finished is None:
         return False
     steps, reached = finished
     if config.run.max_step <= reached:
+        check_flags(with_seed_of(config, folder), last_state(folder))
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
     if last_state(folder) is None:
