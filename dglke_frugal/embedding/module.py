@@ -352,7 +352,8 @@ class Embedding(nn.Module):
 
     @one_thread_at_a_time
     def close(self) -> None:
-        """Write every update to the host table and stop what runs in the background; the module may still be used."""
+        """Write every update to the host table and stop what runs in the background; the module may still be used,
+        by several ranks for reads alone."""
         self._table.close()
 
     @property
