@@ -234,6 +234,8 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
     value = plain(value)
     if any(isinstance(each, bytes) for each in (value if isinstance(value, list) else [value])):
         raise InputError(f"{_CALL}: '{name}' is {shown(repr(value))}; give text rather than bytes")
+    if default is False and value is not None:
+        switch(f"{_CALL}: '{name}'", value)  # in Python's words
     return arguments_of(_CALL, name, value, default)
 
 

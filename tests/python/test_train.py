@@ -113,6 +113,7 @@ def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
      (dict(model_name=type("Made", (TorchModel,), {})), "the class Made, which .* does not have under this name"),
      (dict(model_name=type("TorchModel", (TorchModel,), {})), "the class TorchModel, which .* does not have"),
      (dict(no_save_emb=True), "give no_save_emb=False"),
+     (dict(reciprocal="true"), r"train\(\): 'reciprocal' is 'true'; give True or False$"),
      (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
      (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
      (dict(hidden_dim=np.float64(8)), "invalid int value: '8.0'"),
