@@ -352,9 +352,11 @@ class Embedding(nn.Module):
 
     @one_thread_at_a_time
     def close(self) -> None:
-        """Write every update to the host table and stop what runs in the background; the module may still be used,
-        by several ranks for reads alone."""
+        """Write every update to the host table, stop what runs in the background and forget prefetched ids; the module
+        may still be used, by several ranks for reads alone."""
         self._table.close()
+        if self._keys is not None:
+            self._keys.forget_ahead()
 
     @property
     def _handle(self) -> nn.Parameter:
