@@ -190,8 +190,9 @@ def _of_sequence(given: Any, members: list) -> tuple:
         raise InputError(f"{_FORMS}, and item {place} has {lengths[place]} elements")
     if not rows:
         return tuple(members)
-    if any(isinstance(member, (Mapping, Set)) for member in members):
-        raise InputError(f"{_FORMS}, and a set has no order")
+    unordered = next((place for place, member in enumerate(members) if isinstance(member, (Mapping, Set))), None)
+    if unordered is not None:
+        raise InputError(f"{_FORMS}, and item {unordered} is a {type(members[unordered]).__name__}")
     return tuple(zip(*members))
 
 

@@ -15,7 +15,7 @@ class _Lines:
     def update(self, n=1):
         self.n += n
         now = time.monotonic()
-        if now - self._last >= self.seconds:
+        if now - self._last >= self.seconds and sys.stderr:  # None in a process without one; print takes stdout then
             self._last = now
             of = f" of {self.total:,}" if self.total else ""
             print(f"{self.desc}: {self.n:,}{of} {self.unit}", file=sys.stderr, flush=True)
@@ -32,7 +32,7 @@ class _Lines:
 
 def shows_bars() -> bool:
     """Whether a bar that moves can be seen: on a terminal, and in a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return bool(sys.stderr) and sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def progress(total: int | None, desc: str, unit: str = "it", initial: int = 0, delay: float = 0.0, **options):

@@ -230,11 +230,24 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
     from .cli.config_file import arguments_of
 
     if name == "model_name" and isinstance(value, type):
-        value = f"{value.__module__}:{value.__qualname__}"
+        value = _name_of_model(value)
     value = plain(value)
     if any(isinstance(each, bytes) for each in (value if isinstance(value, list) else [value])):
         raise InputError(f"{_CALL}: '{name}' is {shown(repr(value))}; give text rather than bytes")
+    if default is False and value is not None:
+        switch(f"{_CALL}: '{name}'", value)  # in Python's words
     return arguments_of(_CALL, name, value, default)
+
+
+def _name_of_model(model: type) -> str:
+    """By which training and other processes find the class. InputError for one that is not found there."""
+    found: Any = sys.modules.get(model.__module__)
+    for part in model.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is not model:
+        raise InputError(f"{_CALL}: 'model_name' is the class {model.__qualname__}, which {model.__module__} does not "
+                         "have under this name; define it outside of functions, and give the one defined last")
+    return f"{model.__module__}:{model.__qualname__}"
 
 
 def _as_input_error(parse, arguments):

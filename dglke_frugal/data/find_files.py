@@ -34,7 +34,7 @@ def flags_of_path(path: Path) -> Dict[str, Any]:
     """The flags --dataset, --data_path, --format and --data_files of a file of triples, or of a folder with a train
     file and perhaps valid and test; empty of any other path. Raises InputError as split_files."""
     if path.exists() and not path.is_dir():  # also a pipe, which its reader refuses
-        folder, files = path.parent, [path.name]
+        folder, files = path.parent, [f"./{path.name}" if path.name.startswith("-") else path.name]  # which is no flag
     else:
         folder, files = path, split_files(path)
     if not files:

@@ -88,6 +88,8 @@ class _Role:
 
     def ids(self, split: str, what: str, items: Any) -> np.ndarray:
         """The ids (n,) int64 of a column's names or ids."""
+        if isinstance(items, (Mapping, Set)):  # pandas' to_dict() gives dictionaries, which yield their row numbers
+            raise InputError(f"the {what} of {split} are a {type(items).__name__}; give a list or an array")
         if hasattr(items, "detach"):
             items = as_array(items)
         elif hasattr(items, "to_pylist"):  # of pyarrow, whose own elements are objects of its types

@@ -56,9 +56,12 @@ def fill(table: _native.HostTable, init: Init, seed: int) -> None:
         return init.fill(table, seed)
 
     def fill_rows(first, count):
-        block = torch.empty(count, table.dim, dtype=torch.float32, device="cpu")
+        block = torch.full((count, table.dim), torch.nan, dtype=torch.float32, device="cpu")
         with torch.no_grad():
             init(block)
+        if not block.isfinite().all():
+            raise ValueError("init leaves numbers that are not finite; it fills the tensor that it gets in place, as "
+                             "torch.nn.init.uniform_ does")
         _set_rows(table, first, count, block.numpy())
 
     fill_in_blocks(table, fill_rows, ROWS_AT_A_TIME)

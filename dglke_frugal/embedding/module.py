@@ -352,8 +352,11 @@ class Embedding(nn.Module):
 
     @one_thread_at_a_time
     def close(self) -> None:
-        """Write every update to the host table and stop what runs in the background; the module may still be used."""
+        """Write every update to the host table, stop what runs in the background and forget prefetched ids; the module
+        may still be used, by several ranks for reads alone."""
         self._table.close()
+        if self._keys is not None:
+            self._keys.forget_ahead()
 
     @property
     def _handle(self) -> nn.Parameter:
@@ -519,6 +522,12 @@ class Embedding(nn.Module):
             with self._table.alone:
                 self._table.move(self.handle.device)
         return self
+
+    @property
+    def __jit_ignored_attributes__(self):
+        """torch.jit asks for it first."""
+        raise RuntimeError("torch.jit can neither script nor trace an Embedding; call it between the parts of a model "
+                           "that are compiled, as torch.compile does")
 
     def _replicate_for_data_parallel(self):
         raise RuntimeError("DataParallel cannot copy the table to each GPU; use one process with one GPU for the table")

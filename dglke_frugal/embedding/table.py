@@ -37,6 +37,8 @@ OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; lo
 BESIDES_BYTES = 64 << 20  # for start values on their way into the table, and for lookups
 FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it "
           "does not have; call close() on the module before forking, or start the process by the method 'spawn'")
+CLOSED = ("the ranks of this table have closed it, and it can only be read since; close it after the last step, or "
+          "make another one and load what save wrote")
 FORKED_FROM_DEVICE = ("this process was forked from one whose GPU reads the table in host memory, and does not have "
                       "that memory; start the process by the method 'spawn'")
 
@@ -149,6 +151,7 @@ class Table:
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
         self._open: Optional[Ticket] = None
+        self._closed = False  # by several ranks, which could not agree on another engine
         _tables.add(self)
         if shared is not None:
             self._restart()
@@ -327,8 +330,8 @@ class Table:
     def update(self, ticket: Ticket, gradients: torch.Tensor, numbers: Optional[np.ndarray] = None) -> None:
         """Update with the gradient of a lookup: see Executor.update."""
         if ticket is self._open:
+            self.optimizer.next_update(self.rule)  # refuses some settings, and the step is open still
             self._open = None
-            self.optimizer.next_update(self.rule)
             self._executor.update(gradients, numbers)
             self._announce_ahead()
             return
@@ -394,6 +397,7 @@ class Table:
             if self._config.ranks > 1:
                 self.drain()
                 self.stop()
+                self._closed = True
             else:
                 self._restart(keep_pending=False)
         self._pending.clear()
@@ -465,6 +469,8 @@ class Table:
     def _restart(self, keep_pending: bool = True) -> None:
         """Write everything to the host table, and begin with an empty cache."""
         self.check_alone("this")
+        if self._closed:
+            raise RuntimeError(CLOSED)
         if self._executor is not None:
             self.drain()
             self._executor.close()

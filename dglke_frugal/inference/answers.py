@@ -47,6 +47,12 @@ class _Frame(Sequence):
         """The names of the columns."""
         return list(self.to_dict())
 
+    def _column(self, name: str) -> Column:
+        columns = self.to_dict()
+        if name not in columns:
+            raise KeyError(f"there is no column {name!r}; there are {', '.join(columns)}")
+        return columns[name]
+
     def _repr_html_(self) -> str:
         return html_table(self.to_dict())
 
@@ -83,7 +89,7 @@ class Answers(_Frame):
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
-            return self.to_dict()[place]
+            return self._column(place)
         if isinstance(place, slice):
             return Answers(self.ids[place], self.scores[place], self._names, self._make_columns, self.given)
         found = int(self.ids[place])
@@ -118,7 +124,7 @@ class AnswerLists(_Frame):
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
-            return self.to_dict()[place]
+            return self._column(place)
         if isinstance(place, slice):
             return AnswerLists(self._answers[place], self._make_columns)
         return self._answers[place]
@@ -163,7 +169,7 @@ class TripleAnswers(_Frame):
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
-            return self.to_dict()[place]
+            return self._column(place)
         if not isinstance(place, slice):
             place = range(len(self))[place]
             return self[place : place + 1]._only()

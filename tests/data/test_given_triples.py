@@ -115,6 +115,9 @@ def test_paths(tmp_path):
     assert in_place["data_path"] == str(folder) and in_place["data_files"] == ["train.tsv", "test.tsv"]
     assert flags_of_triples(str(folder / "train.tsv"), folder=tmp_path / "none")["data_files"] == ["train.tsv"]
     assert not (tmp_path / "none").exists()
+    (folder / "-x.tsv").write_text("a\tr\tb\n")  # which no command line takes for a flag
+    assert flags_of_triples(folder / "-x.tsv", folder=tmp_path / "none")["data_files"] == ["./-x.tsv"]
+    assert read(flags_of_triples(folder / "-x.tsv", folder=tmp_path)) == {"train": [("a", "r", "b")]}
     given = read(flags_of_triples(folder / "train.tsv", test=folder / "test.tsv", folder=tmp_path, dataset="d"))
     assert given == {"train": ROWS[2:], "test": ROWS[2:]}
     assert len(read(flags_of_triples(folder / "train.tsv", valid=ROWS[:1], folder=tmp_path))["valid"]) == 1
@@ -163,6 +166,8 @@ def test_missing_names_of_pandas(tmp_path):
         (dict(triples=[("a", "r", "b")], test=[(0, "r", 1)]), "the heads of triples are names and the heads of test"),
         (dict(triples={("a", "r", "b")}), "triples: a set has no order"),
         (dict(triples=[("a", "r", "b")], valid=frozenset({("a", "r", "b")})), "valid: a set has no order"),
+        (dict(triples={"head": {0: "a"}, "relation": {0: "r"}, "tail": {0: "b"}}), "the heads of triples are a dict"),
+        (dict(triples=(["a", "b"], "r", {"c", "d"})), "the tails of triples are a set"),
         (dict(triples={"from": ["a"], "to": ["b"]}), "triples: a table of triples has the three columns head"),
         (dict(triples="nowhere.tsv"), "triples: there is no file nowhere.tsv"),
         (dict(triples="."), "triples: the folder . has no file train.txt"),

@@ -1,4 +1,5 @@
 """What each process of test_distributed.py runs, with torchrun's environment: prints its results as a line of JSON."""
+import copy
 import hashlib
 import json
 import os
@@ -91,6 +92,30 @@ def dense():
             "apart": (ends[0] - ends[1]).abs().max().item()}
 
 
+def of_page(lines):
+    """Table and layers by the step of a page, and by one process that has all batches: how far they are apart."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(DIM, 1)
+    alone = copy.deepcopy(layers)
+    model, loss_of = DistributedDataParallel(layers), torch.nn.functional.softplus
+    table = Embedding.distributed(ROWS, DIM, optim.SGD(0.5), max_rows=24)
+    plain = Embedding(ROWS, DIM, optim.SGD(0.5))
+    for step in range(STEPS):
+        every = torch.randint(ROWS, (ranks, 8), generator=torch.Generator().manual_seed(step))
+        layers.zero_grad()
+        exec(lines, {"table": table, "model": model, "ids": every[rank], "dist": dist,
+                     "loss_of": lambda scores: loss_of(scores).mean()})
+        alone.zero_grad()
+        loss_of(alone(plain(every))).mean().backward()
+        for each in (*layers.parameters(), *alone.parameters()):
+            each.data -= 0.5 * each.grad
+    pairs = [(table.weight, plain.weight), *zip(layers.parameters(), alone.parameters())]
+    apart = max((ours - theirs).abs().max().item() for ours, theirs in pairs)
+    table.close()
+    return apart
+
+
 def state_of_one(goes_on):
     """The first process alone asks for the rows, as scripts do that save them there; the others go on or end."""
     table = Embedding.distributed(ROWS, DIM, optim.SGD(0.1), max_rows=5)
@@ -147,6 +172,8 @@ def main(what, *arguments):
             result = [train(*each) for each in arguments[0]]
         elif what == "dense":
             result = dense()
+        elif what == "page":
+            result = of_page(*arguments)
         elif what == "left alone":
             result = left_alone(*arguments)
         elif what == "out of reach":

@@ -92,6 +92,12 @@ def test_rows_that_one_process_alone_asks_for_are_refused_in_a_sentence(results,
     assert found[1] == (found[0] if goes_on else "nothing was reported")
 
 
+def test_the_step_of_the_page_is_that_of_one_process_with_all_batches(results):
+    page = Path(__file__).parents[2].joinpath("docs/embedding.md").read_text(encoding="utf-8")
+    lines = page.split("model = DistributedDataParallel", 1)[1].split("\n", 1)[1].split("```")[0]
+    assert max(results(2, "page", json.dumps(lines))) < 1e-5
+
+
 def test_a_dense_step_of_several_processes_is_that_of_one_with_all_batches(results):
     found = results(2, "dense")
     assert found[0] == found[1] and found[0]["apart"] < 1e-6, found

@@ -432,6 +432,7 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: make(seed=-1), "from 0 to"), (lambda: make(seed="1"), "from 0 to"),
     (lambda: make(seed=2**64), "from 0 to"),
     (lambda: make(init=Constant(float("nan"))), "finite"), (lambda: make(init=Normal(0, float("inf"))), "finite"),
+    (lambda: make(init=torch.zeros_like), "in place"),
     (lambda: make(init=Uniform), "init is Normal"), (lambda: make(init=0.5), "init is Normal"),
     (lambda: setattr(make(), "learning_rate", -1), "at least 0")])
 def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):

@@ -363,6 +363,8 @@ def test_a_compiled_model_calls_its_tables_as_they_are(kind, cache):
     (lambda: make()._replicate_for_data_parallel(), RuntimeError, "DataParallel"),
     (lambda: setattr(make(), "weight", nn.Linear(DIM, ROWS).weight), AttributeError, "load_state_dict"),
     (lambda: torch.vmap(make())(IDS), RuntimeError, "outside of torch.vmap"),
+    (lambda: torch.jit.trace(make_model(), IDS), RuntimeError, "torch.jit can neither script nor trace"),
+    (lambda: torch.jit.script(make_model()), RuntimeError, "torch.jit can neither script nor trace"),
     (lambda: copy.deepcopy(make(cache=CacheConfig(ranks=2, max_rows=4))), RuntimeError, "state_dict"),
     (lambda: pickle.dumps(make(cache=CacheConfig(ranks=2, max_rows=4))), RuntimeError, "state_dict"),
     (lambda: Embedding(10.5, 4, optim.SGD(1)), ValueError, "whole numbers"),

@@ -276,6 +276,21 @@ def test_a_gradient_that_is_not_finite_is_that_of_its_key():
         (module(torch.tensor([50, 60, 70])) * torch.tensor([[1.0], [1.0], [float("nan")]])).sum().backward()
 
 
+@pytest.mark.parametrize("cache", [None, CacheConfig(cache_ratio=0.5)], ids=["in place", "cached"])
+def test_close_forgets_the_keys_of_prefetched_lookups(cache):
+    module, plain = make(cache=cache), make()
+    module(torch.tensor([1])).sum().backward()
+    plain(torch.tensor([1])).sum().backward()
+    module.prefetch(torch.tensor([2, 3, 4]))
+    module.close()
+    for keys in (torch.tensor([5, 6]), torch.tensor([7, 8, 9, 10])):
+        for each in (module, plain):
+            each.prefetch(keys)
+            each(keys).square().sum().backward()
+    for ours, theirs in zip(module.items(), plain.items()):
+        assert torch.equal(ours, theirs)
+
+
 def test_erased_keys_begin_anew_and_reset_forgets_all():
     module = make()
     module(torch.tensor([1, 2])).sum().backward()

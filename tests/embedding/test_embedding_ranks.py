@@ -79,6 +79,11 @@ def train_with(others, module, ahead, plain, results):
     train(module, 0, ahead)
     trained = {key: values.clone() for key, values in module.state_dict().items()}
     module.close()
+    if others:
+        with pytest.raises(RuntimeError, match="closed it, and it can only be read"):
+            module(torch.tensor([1]))
+        with torch.no_grad():
+            assert torch.equal(module(torch.tensor([1])), trained["weight"][1:2].to(module.handle.device))
     np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
     if "optimizer_state" in trained:
         np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)

@@ -145,6 +145,20 @@ def test_a_schedule_by_a_measure_and_its_state():
     assert optimizer.step(lambda: 5) == 5 and optimizer.step() is None
 
 
+@CACHES
+def test_a_rate_that_is_refused_in_backward_leaves_a_table_that_works(cache):
+    optimizer = optim.SGD(0.5)
+    table, plain = make(optimizer, cache=cache), make(optim.SGD(0.5))
+    rows = table(torch.tensor([1, 2]))
+    optimizer.param_groups[0]["lr"] = float("nan")
+    with pytest.raises(ValueError, match="learning rate"):
+        rows.sum().backward()
+    optimizer.lr = 0.5
+    for each in (table, plain):
+        each(torch.tensor([2, 3])).sum().backward()
+    assert torch.equal(table.weight, plain.weight)
+
+
 def test_tables_share_the_rate_of_their_optimizer():
     optimizer = optim.SGD(1.0)
     tables = [make(optimizer), make(optimizer, cache=CacheConfig(cache_ratio=0.2))]

@@ -52,6 +52,9 @@ def test_answers_are_columns(run):
     assert of_pair["relation"] == [answer.name for answers in of_pair for answer in answers]
     near = run.nearest([7, 8], 2)
     assert near.columns == ["entity", "neighbour", "score"] and near["entity"] == ["entity 7"] * 2 + ["entity 8"] * 2
+    for answers in (found, lists, near):
+        with pytest.raises(KeyError, match="there is no column 'tails'; there are "):
+            answers["tails"]
     assert run.tails([], 1).columns == found.columns and len(run.tails([], 1)["tail"]) == 0
 
 

@@ -11,6 +11,7 @@ import torch
 
 import dglke_frugal
 from dglke_frugal.errors import InputError
+from dglke_frugal.models import TorchModel
 
 FILES = [f"{split}.tsv" for split in ("train", "valid", "test")]
 
@@ -109,7 +110,10 @@ def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
      (dict(gpu=[0, "x"]), "argument --gpu: invalid int value"),
      (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
      (dict(model_name="TransX"), "there is no model 'TransX'"),
+     (dict(model_name=type("Made", (TorchModel,), {})), "the class Made, which .* does not have under this name"),
+     (dict(model_name=type("TorchModel", (TorchModel,), {})), "the class TorchModel, which .* does not have"),
      (dict(no_save_emb=True), "give no_save_emb=False"),
+     (dict(reciprocal="true"), r"train\(\): 'reciprocal' is 'true'; give True or False$"),
      (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
      (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
      (dict(hidden_dim=np.float64(8)), "invalid int value: '8.0'"),
@@ -240,14 +244,15 @@ def test_standard_output_is_what_it_was_after_trainings_in_several_threads(tmp_p
     assert [line.partition(" on ")[0] for line in capsys.readouterr().out.splitlines()] == ["TransE_l2"] * 2
 
 
-def test_a_process_without_standard_output_trains(tmp_path):
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_process_without_standard_output_trains(tmp_path, closed):
     code = ("import sys, dglke_frugal\n"
             "assert sys.stdout is None\n"
             f"run = dglke_frugal.train({RING!r}, valid={RING[:5]!r}, **{SMALL!r}, max_step=4, eval_interval=2,\n"
             f"                         callbacks=lambda validation: print(1), save_path={str(tmp_path)!r})\n"
             "assert sys.stdout is None and run.config['max_step'] == 4\n")
-    done = subprocess.run(["bash", "-c", 'exec "$@" >&-', "bash", sys.executable, "-c", code], stderr=subprocess.PIPE,
-                          text=True)
+    done = subprocess.run(["bash", "-c", f'exec "$@" {closed}', "bash", sys.executable, "-c", code],
+                          stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -249,6 +249,14 @@ def test_early_stopping_counts_the_validations_of_earlier_parts(runs):
     assert tables(folder) == tables(whole)
 
 
+def test_a_finished_run_refuses_flags_that_would_change_its_numbers(runs, refused):
+    folder = runs("--max_step", 3)
+    with refused("--lr was .* and is 0.5; resume with the same flags or start a new run"):
+        runs.resume(folder, "--lr", "0.5")
+    with refused('--model_name was .* and is "DistMult"'):
+        runs.resume(folder, "--model_name", "DistMult", "--max_step", 2)
+
+
 def test_divergence_is_reported(runs, refused):
     with refused("the training has diverged"):
         runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")

@@ -186,7 +186,7 @@ def open_device(config: TrainConfig, rank: int = 0):
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
     """Whether the run has nothing left to do, which is then reported. InputError if it is asked for more and cannot, or
-    for other numbers than those that it has."""
+    for other numbers than it has."""
     finished = finished_steps(folder)
     if finished is None:
         return False
