@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import first_line
+from ..optim import RowOptimizer
 
 
 class _Captured(NamedTuple):
@@ -39,8 +40,12 @@ class DenseStep:
         group: of torch.distributed, whose processes train the same layers, each with a batch of its own. They begin
         with the parameters of the first process, and gradients are added up over all of them, as those of a table are:
         so divide the loss by their number. In place of DistributedDataParallel, which is launched operation by
-        operation. Raises ValueError if the parameters are not of one type and on one device.
+        operation. Raises ValueError if the parameters are not of one type and on one device, or the optimizer is one of
+        rows.
         """
+        if isinstance(optimizer, RowOptimizer):
+            raise ValueError("layers are trained by an optimizer of torch.optim; those of dglke_frugal.optim are for "
+                             "the rows of tables")
         self._loss_of, self._optimizer, self._graphs, self._group = loss_of, optimizer, graphs, group
         self._parts: Dict[torch.nn.Parameter, torch.Tensor] = {}
         self._joined = None if group is None else self._join()

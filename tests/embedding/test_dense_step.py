@@ -58,3 +58,8 @@ def test_a_step_changes_neither_rows_nor_their_gradient():
     assert torch.equal(step(rows, torch.full((3,), 2.0)), torch.full((2, 3), 2.0))
     assert rows.grad is None and torch.equal(rows.detach(), torch.ones(2, 3))
     assert torch.equal(weight.detach(), torch.full((3,), 1 - 0.5 * 4.0))
+
+
+def test_an_optimizer_of_rows_is_refused():
+    with pytest.raises(ValueError, match="layers are trained by an optimizer of torch.optim"):
+        DenseStep(lambda rows: rows.sum(), optim.SGD(0.1))
