@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+import shutil
 import signal
 import sys
 import time
@@ -26,6 +28,7 @@ from .trial_process import TrialProcess
 
 POLL_SECONDS = 0.2
 MOST_FAILURES = 3  # without any trial that did not fail
+LEAST_FREE_BYTES = 1 << 20  # on the disk: with less a trial fails for want of it
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def run_search(config: SearchConfig, space: Space) -> Study:
                 _Search(config, space, study, interrupt).carry_out()
             write_results(config.out, space, study, with_plots=True)
             _check_worth(study)
-    except OSError as error:  # of the journal, which Optuna writes
+    except OSError as error:  # of the journal, which Optuna writes, or of a trial
         raise shortage(error) or InputError(
             f"cannot write {config.out}: {error.strerror}; free some space or make it writable, and give the same "
             "command again to go on with the search"
@@ -190,6 +193,8 @@ class _Search:
             "pruned" if is_pruned and not has_ended else "failed")
         failed = str(Diverged(f"the {self._config.metric} of a validation is not a number")) if diverged else (
             process.why_failed() if state == "failed" else None)
+        if state == "failed" and shutil.disk_usage(self._config.out).free < LEAST_FREE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         del self._running[number]
         self._log(self._study.end(trial, state, process.validations, seconds, failed))
         write_results(self._config.out, self._space, self._study)

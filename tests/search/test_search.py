@@ -434,6 +434,15 @@ def test_a_journal_that_cannot_be_written_ends_the_search_and_all_its_trials(sea
     assert len(search("--trials", 3)["trials"]) == 3
 
 
+def test_a_trial_that_fails_on_a_full_disk_is_tried_again(search, monkeypatch, capsys):
+    with monkeypatch.context() as disk, pytest.raises(SystemExit):
+        disk.setattr(TrialProcess, "result", lambda self: None)
+        disk.setattr(searching.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+        search("--trials", 1)
+    assert "No space left on device; free some space or make it writable, and give" in capsys.readouterr().err
+    assert [trial["state"] for trial in search("--trials", 1)["trials"]] == ["complete"]
+
+
 def test_two_searches_in_one_folder_are_refused(search, refused):
     process = start(search, "--trials", 50)
     try:
