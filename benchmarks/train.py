@@ -93,9 +93,10 @@ def measure(model, graph, threads, repeats, seconds):
     result = {}
     for leg, found in runs.items():
         rate = statistics.median(rate for each in found for rate in each.steps_per_second)
-        metrics = {name: statistics.median(each.metrics[name] for each in found) for name in found[0].metrics}
         result[leg] = {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
-                       "of_each_run": [each.median for each in found], "metrics": metrics}
+                       "of_each_run": [each.median for each in found]}
+        if leg == "frugal_p2f":
+            result[leg]["stall_share"] = statistics.median(each.stall_share for each in found)
     return result
 
 
@@ -106,7 +107,7 @@ def frugal_over_vanilla(legs):
 
 
 def add_traffic(result, model, graph):
-    """Rows and bytes that a step reads (and writes back), and how many a second.
+    """Rows and bytes that a step reads (and writes back).
 
     Every negative and every relation of an edge counts for DGL-KE, which reads them one by one; for us, distinct rows.
     """
@@ -120,10 +121,8 @@ def add_traffic(result, model, graph):
     unique = statistics.mean(len(np.unique(np.concatenate([b.head, b.tail]))) for b in batches)
     for leg, values in result.items():
         entities, relations = (unique + BATCH, BATCH) if leg.startswith("vanilla") else distinct
-        step_bytes = 4 * (entities * dims.entity + relations * relation_floats)
         values.update(rows_per_step=entities + relations,
-                      rows_per_second=(entities + relations) * values["steps_per_second"], bytes_per_step=step_bytes,
-                      bytes_per_second=step_bytes * values["steps_per_second"])
+                      bytes_per_step=4 * (entities * dims.entity + relations * relation_floats))
 
 
 def start_up(graph, threads):
@@ -178,7 +177,7 @@ def main():
 
 def headline(legs, over):
     """The figures that the whole benchmark is about, from TransE_l2's legs."""
-    stall = legs["frugal_p2f"]["metrics"]["train/stall_share"]
+    stall = legs["frugal_p2f"]["stall_share"]
     print(f"frugal over vanilla {over:.2f}x, stall {stall:.3%}", flush=True)
     found = {"frugal_over_vanilla_cpu": over, "stall_share": stall}
     if "vanilla_processes" in legs:
@@ -195,9 +194,9 @@ def vars_of(flags):
 
 def show(model, legs, alone, over):
     for leg, values in legs.items():
+        rows, size = (values["steps_per_second"] * values[name] for name in ("rows_per_step", "bytes_per_step"))
         print(f"{model:10s} {leg:18s} {values['step_ms']:8.2f} ms a step, {values['steps_per_second']:7.1f} steps/s, "
-              f"{values['rows_per_second'] / 1e6:5.2f} M rows/s, {values['bytes_per_second'] / 1e9:5.2f} GB/s",
-              flush=True)
+              f"{rows / 1e6:5.2f} M rows/s, {size / 1e9:5.2f} GB/s", flush=True)
     phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in alone["phases_ms"].items())
     ratio = "" if over is None else f"; {over:.2f}x vanilla"
     print(f"{model:10s} step alone {alone['ms']:.2f} ms, floor {alone['floor_ms']:.2f} ms; {phases}{ratio}", flush=True)
