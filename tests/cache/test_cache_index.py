@@ -50,14 +50,6 @@ def test_export_batch_gives_the_slots_asked_for():
     assert sum(parts, []) == list(range(10))
 
 
-def test_restore_refuses_the_contents_of_another_cache():
-    index, smaller = CacheIndex(300, "lru"), CacheIndex(200, "lru")
-    index.insert_and_evict(np.arange(300), np.ones(300, np.uint64))
-    with pytest.raises(ValueError, match="another cache"):
-        smaller.restore(*index.export_batch(0, 300))
-    assert len(smaller) == 0
-
-
 def test_bad_keys_and_lengths_change_nothing():
     index = CacheIndex(4, "lru")
     ones = np.ones(2, np.uint64)

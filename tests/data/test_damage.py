@@ -232,10 +232,6 @@ def test_damaged_file(tmp_path, family, file, damage, says):
     assert str(folder / file) in sentence and getattr(damage, "shows", "") in sentence
 
 
-def test_each_family_has_twenty():
-    assert all(len(rows) >= 20 for rows in TABLE.values())
-
-
 @pytest.mark.parametrize(
     "family, change, says",
     [
@@ -272,15 +268,6 @@ def test_unreadable(tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "open", forbidding)
     with pytest.raises(InputError, match="valid.txt may not be read by this user; change its permissions"):
         load_graph(**arguments)
-
-
-def test_first_bad_line_is_named_whatever_the_threads(tmp_path):
-    folder, arguments = MAKE["udd"](tmp_path)
-    lines = ["1\t1\t1\t1"] * 9000
-    for bad in (8000, 4001, 4000, 8999):
-        lines[bad - 1] = "1\t1\t99\t1"
-    write(folder / "train.txt", lines)
-    refused(tmp_path, arguments, "train.txt, line 4000, column 3")
 
 
 @pytest.mark.parametrize("delimiter", [",", "::", "\t "])

@@ -194,24 +194,6 @@ def test_a_gradient_may_come_many_lookups_later(device):
     np.testing.assert_array_equal(module.weight.numpy(), plain.weight)
 
 
-def test_threads_do_not_matter():
-    from dglke_frugal import _native
-
-    threads = _native.num_threads()
-    tables = []
-    for count in (1, 2, 5):
-        _native.set_num_threads(count)
-        try:
-            module = make(optim.Adagrad(0.1), 5000, 16)
-            for step in range(3):
-                ids = torch.from_numpy(np.random.default_rng(step).zipf(1.2, 20000) % 5000)
-                module(ids).pow(2).sum().backward()
-            tables.append(module.weight.clone())
-        finally:
-            _native.set_num_threads(threads)
-    assert torch.equal(tables[0], tables[1]) and torch.equal(tables[0], tables[2])
-
-
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_equals_torch_with_sparse_sgd_and_ordinary_parameters(device):
     """Both with the same dense layers, whose parameters torch's own optimizer moves."""

@@ -145,7 +145,7 @@ def test_bad_similarities_end_with_a_sentence(run, refused, monkeypatch, flags, 
     assert not (run / "result.tsv").exists()
 
 
-@pytest.mark.parametrize("module", ["predict", "emb_sim", "export"])
+@pytest.mark.parametrize("module", ["evaluate", "predict", "emb_sim", "export"])
 def test_help_needs_no_torch(module):
     code = (
         f"import sys; from dglke_frugal.cli import {module}\ntry: {module}.main(['--help'])\nexcept SystemExit: pass\n"

@@ -247,11 +247,6 @@ def test_early_stopping_counts_the_validations_of_earlier_parts(runs):
     assert tables(folder) == tables(whole)
 
 
-def test_divergence_is_reported(runs, refused):
-    with refused("the training has diverged"):
-        runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")
-
-
 def test_a_finished_run_is_reported_to_be_finished_without_a_lock(runs, capsys, refused):
     """As in a folder that is only read, or that another process goes on with meanwhile."""
     folder = runs("--max_step", 3)

@@ -192,22 +192,6 @@ def test_the_gpu_is_refused_in_a_sentence(runs, refused, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_custom_model(runs, tmp_path, monkeypatch):
-    (tmp_path / "custom_models.py").write_text("from dglke_frugal.models import TorchModel\n"
-                                               "class Dot(TorchModel):\n"
-                                               "    def score(self, head, relation, tail):\n"
-                                               "        return (head * relation * tail).sum(-1)\n")
-    monkeypatch.chdir(tmp_path)
-    flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05, "--test", "--eval_percent", 0.02]
-    own = runs(*flags, "--model_name", "custom_models:Dot")
-    built_in = runs(*flags, "--model_name", "DistMult")
-    mine, theirs = (np.load(folder / f"small_{name}_entity.npy")
-                    for folder, name in ((own, "custom_models:Dot"), (built_in, "DistMult")))
-    np.testing.assert_allclose(mine, theirs, atol=1e-4)
-    mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
-    assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)
-
-
 def test_a_terminal_shows_a_bar(runs):
     """With the numbers that a person looks at; the lines for scripts are still there."""
     arguments, _ = runs.arguments("--max_step", 3000, "--log_interval", 1000, "--flush", "p2f", "--cache_ratio", 0.2)
