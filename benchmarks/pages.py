@@ -335,13 +335,13 @@ def two_machines(results: Results) -> str:
 
 def two_machines_sentence(results: Results) -> str:
     """What two machines send, and their speed over that of two workers."""
-    entities, sent, halves, over_naive, halves_over_naive, over_workers = (
+    entities, sent, fp16, over_naive, fp16_over_naive, over_workers = (
         results("machines-cpu", name) for name in ("entities", "bytes_per_step", "half_bytes_per_step",
                                                    "bytes_over_naive", "half_bytes_over_naive",
                                                    "machines_over_workers"))
     lines = (f"These are of {entities / 1e6:.0f} million entities. A machine sends {sent / 1e6:.2f} MB a step,",
-             f"{over_naive:.2f} of what fetching and returning every row would send; in halves {halves / 1e6:.2f} MB,",
-             f"{halves_over_naive:.2f} of it. On one computer, without a limit, two machines make {over_workers:.2f}",
+             f"{over_naive:.2f} of what fetching and returning every row would send; in fp16 {fp16 / 1e6:.2f} MB,",
+             f"{fp16_over_naive:.2f} of it. On one computer, without a limit, two machines make {over_workers:.2f}",
              "times the steps of `--num_proc 2` on the same cores.")
     return "\n".join((*lines, ""))
 

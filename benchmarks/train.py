@@ -49,9 +49,6 @@ RECIPES = {  # flags besides the batch; dimensions as in benchmarks/train_step.p
 NOT_IN_VANILLA = ("SimplE",)  # DGL-KE 0.1.2, the release that pip installs
 CACHE_RATIO = 0.05
 SLOW_IN_VANILLA = {"TransE_l1": 5, "RotatE": 2, "RESCAL": 2, "TransR": 2}  # steps between log lines; 20 elsewhere
-NO_GPU = "this benchmark computes on the CPU; benchmarks/train_gpu.py has the legs on a GPU"
-
-
 FB15K_SIZED = SyntheticGraph(14_951, 1_345, 483_142, 1000, 1000, name="fb15k-sized")
 
 
@@ -153,8 +150,7 @@ def main():
     rates = train_step.measured_rates(options.threads)
     print(f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy "
           f"{rates['copy'] / 1e9:.1f} GB/s")
-    report = {"threads": options.threads, "rates": rates, "models": {}, "frugal_over_vanilla_gpu": None,
-              "frugal_over_vanilla_mix": None, "gpu_reason": NO_GPU}
+    report = {"threads": options.threads, "rates": rates, "models": {}}
     with tempfile.TemporaryDirectory() as folder:
         flags = graph_flags(options.data_path, folder)
         config = TrainConfig.from_flags(vars_of(flags)).graph
