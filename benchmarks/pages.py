@@ -127,8 +127,7 @@ def quality(results: Results) -> str:
         ("FB15k-237", "fb15k_237/rotate", "RotatE, sampled negatives", "LibKGE"),
         ("FB15k-237", "fb15k_237/transe_l2", "TransE, sampled negatives", "LibKGE"),
         ("wn18rr", "wn18rr/complex_softmax_relations, seed 1", softmax, "Chen et al."),
-        ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE"),
-    ):
+        ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE")):
         rows.append([graph, model, *_with_published(results, run, source),
                      f"`dglke_train --preset {run.split(',')[0]}`"])
     return table(["graph", "model", "MRR", "MRR of others", "command"], rows)
@@ -187,8 +186,7 @@ def several_gpus(results: Results) -> str:
          ["columns_default", "columns", "columns_whole"]),
         ("the same, `--row_dtype fp16`", "20m_fp16", "large", "one_fp16", ["columns_fp16_default", "columns_fp16"]),
         ("20 M entities, `--peer off`, data parallel", "20m_rows", "large", "one",
-         ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"]),
-    ):
+         ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"])):
         cells = [what]
         for count in (2, 4):
             file = f"ranks-{count}gpus"
@@ -412,8 +410,7 @@ TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
         large_graph, softmax, embedding, evaluation, seeds, two_machines, two_machines_sentence, local_negatives,
-        half_rows, pykeen, pykeen_sentence)
-}
+        half_rows, pykeen, pykeen_sentence)}
 
 
 def fill(text: str, results: Results) -> str:

@@ -44,8 +44,7 @@ RECIPES = {  # flags besides the batch; dimensions as in benchmarks/train_step.p
     "RotatE": ["--hidden_dim", "200", "-de", "--gamma", "12", "--lr", "0.009", "-rc", "1e-7"],
     "SimplE": ["--hidden_dim", "400", "-de", "-dr", "--gamma", "295", "--lr", "0.82", "-rc", "1e-6"],
     "RESCAL": ["--hidden_dim", "200", "--gamma", "24", "--lr", "0.03", "-rc", "2e-6", "--score_rule", "dglke"],
-    "TransR": ["--hidden_dim", "100", "--gamma", "8", "--lr", "0.015", "-rc", "5e-8", "--score_rule", "dglke"],
-}
+    "TransR": ["--hidden_dim", "100", "--gamma", "8", "--lr", "0.015", "-rc", "5e-8", "--score_rule", "dglke"]}
 NOT_IN_VANILLA = ("SimplE",)  # DGL-KE 0.1.2, the release that pip installs
 CACHE_RATIO = 0.05
 SLOW_IN_VANILLA = {"TransE_l1": 5, "RotatE": 2, "RESCAL": 2, "TransR": 2}  # steps between log lines; 20 elsewhere
@@ -126,8 +125,7 @@ def start_up(graph, threads):
     """Seconds from the command to the end of the first step, and of the import; medians of three processes."""
     flags = [*graph, "--model_name", "TransE_l2", *RECIPES["TransE_l2"], "-adv", "--seed", "1"]
     importing = [
-        timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)
-    ]
+        timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)]
     return {"first_step_seconds": statistics.median(run(flags, threads, 0, 1).start_seconds for _ in range(3)),
             "import_seconds": statistics.median(importing)}
 

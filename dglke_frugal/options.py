@@ -403,8 +403,7 @@ class RunConfig:
         "fp32", "type of the saved entities: fp16 takes half of the disk, and rounds them", changes=NEVER,
         used=When("--no_save_emb saves none", lambda config: not config.run.no_save_emb), choices=ROW_DTYPES,
         level="rare")
-    max_step: int = option(80000, "steps of each process", changes=NEVER, metavar="STEPS", of_dglke=True,
-                           level="first")
+    max_step: int = option(80000, "steps of each process", changes=NEVER, metavar="STEPS", of_dglke=True, level="first")
     max_epoch: Optional[float] = option(
         None, "epochs, passes over the training triples, instead of --max_step", changes=NEVER, type=float,
         metavar="EPOCHS", level="first")

@@ -488,8 +488,7 @@ class Table:
         if config.flush == "none":
             ranked = InPlaceTable(rows, device)
         else:
-            ranked = EngineTable(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device,
-                                 self.rule)
+            ranked = EngineTable(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device, self.rule)
         return self._executor_of(ranked, device)
 
     def _executor_of(self, ranked: RankRows, device) -> Executor:

@@ -11,8 +11,7 @@ KEYS = 40
 calls = st.lists(
     st.tuples(st.sampled_from(["insert_and_evict", "insert_and_evict", "assign", "find", "erase", "time", "epoch"]),
               st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(0, 3)), min_size=1, max_size=12)),
-    max_size=40,
-)
+    max_size=40)
 
 
 @pytest.mark.parametrize("policy", SCORE_POLICIES)

@@ -143,8 +143,7 @@ BAD = {
     "vanilla resumed": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--resume", "x"], ["--resume"]),
     "DGL-KE's loop with SimplE": ({"train__txt": GOOD}, [*RAW, "--trainer", "dglke", "--model_name", "SimplE", "-de",
                                                          "-dr"],
-                                  ["--trainer native"]),
-}
+                                  ["--trainer native"])}
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -55,8 +55,7 @@ def wrapped():
     (raises(OSError(errno.ENFILE, os.strerror(errno.ENFILE))), "no more open files"),
     (raises(BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))), "no more threads"),  # of fork
     (raises(RuntimeError("can't start new thread")), "no more threads"),
-    (raises(_native.ThreadShortage("The system gives this process no more threads.")), "no more threads"),
-])
+    (raises(_native.ThreadShortage("The system gives this process no more threads.")), "no more threads")])
 def test_a_command_says_what_there_is_no_more_of(call, messages, refused):
     with refused(messages, "; "):
         reports_input_errors(lambda arguments: call())([])

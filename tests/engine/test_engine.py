@@ -32,16 +32,14 @@ class Engine(_native.Engine):
         self.close()
 
 
-@pytest.mark.parametrize(
-    "rows, occurrences, message",
-    [([1, 1], [1] * 4, "ascending"),
-     ([2, 1], [1] * 4, "ascending"),
-     ([-1], [1] * 2, "out of range"),
-     ([4], [1] * 2, "out of range"),
-     ([0, 1, 2, 3, 4], [1] * 10, "5 rows"),
-     ([0, 1], [1] * 3, "occurrences"),
-     ([0], [1, -1], "negative")],
-)
+@pytest.mark.parametrize("rows, occurrences, message", [
+    ([1, 1], [1] * 4, "ascending"),
+    ([2, 1], [1] * 4, "ascending"),
+    ([-1], [1] * 2, "out of range"),
+    ([4], [1] * 2, "out of range"),
+    ([0, 1, 2, 3, 4], [1] * 10, "5 rows"),
+    ([0, 1], [1] * 3, "occurrences"),
+    ([0], [1, -1], "negative")])
 def test_wrong_registrations_are_refused_with_a_sentence(rows, occurrences, message):
     with Engine(9 if len(rows) == 5 else 4, ranks=2) as engine:
         with pytest.raises(ValueError, match=message):
@@ -60,14 +58,12 @@ def test_steps_out_of_order_or_beyond_the_lookahead_are_refused():
             client.register_step(3, *nothing)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [(dict(ranks=0), "one rank"),
-     (dict(lookahead=0), "lookahead"),
-     (dict(flush_threads=0), "flush thread"),
-     (dict(mode="fast"), "no flush mode 'fast'"),
-     (dict(max_rows_per_step=0), "max_rows_per_step")],
-)
+@pytest.mark.parametrize("change, message", [
+    (dict(ranks=0), "one rank"),
+    (dict(lookahead=0), "lookahead"),
+    (dict(flush_threads=0), "flush thread"),
+    (dict(mode="fast"), "no flush mode 'fast'"),
+    (dict(max_rows_per_step=0), "max_rows_per_step")])
 def test_wrong_configurations_are_refused_with_a_sentence(change, message):
     with pytest.raises(ValueError, match=message):
         Engine(**change)

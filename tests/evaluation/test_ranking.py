@@ -57,8 +57,7 @@ def test_penalized_known_answers(name, rule):
         expected = []
         for head, relation, tail in zip(*test):
             answers = [
-                t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)
-            ]
+                t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)]
             true = log_sigmoid(score(model, head, relation, tail))
             expected.append(sum(log_sigmoid(score(model, *answer, corrupted=side)) - 1 >= true for answer in answers))
         more += sum(expected)

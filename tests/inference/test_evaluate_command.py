@@ -55,15 +55,13 @@ def test_without_config_the_flags_must_say_everything(run, capsys):
     assert "Test average HITS@10" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [["--neg_sample_size_eval", "20"],
-     ["--no_eval_filter"],
-     ["--eval_percent", "0.2"],
-     ["--no_eval_filter", "--neg_deg_sample_eval", "--neg_sample_size_eval", "9"],
-     ["--rank_ties", "realistic"],
-     ["--filter_rule", "penalized"]],
-)
+@pytest.mark.parametrize("flags", [
+    ["--neg_sample_size_eval", "20"],
+    ["--no_eval_filter"],
+    ["--eval_percent", "0.2"],
+    ["--no_eval_filter", "--neg_deg_sample_eval", "--neg_sample_size_eval", "9"],
+    ["--rank_ties", "realistic"],
+    ["--filter_rule", "penalized"]])
 def test_protocols_are_reproducible(run, capsys, flags):
     folder, _, _ = run
     outputs = []
@@ -73,22 +71,20 @@ def test_protocols_are_reproducible(run, capsys, flags):
     assert outputs[0] == outputs[1] and len(outputs[0]) == 5
 
 
-@pytest.mark.parametrize(
-    "flags, message",
-    [(["--neg_deg_sample_eval"], "--no_eval_filter"),
-     (["--eval_percent", "0"], r"share in \(0, 1\]"),
-     (["--gpu", "99"], "--gpu 99"),
-     (["--neg_sample_size_eval", "0"], "at least 1"),
-     (["--neg_sample_size_eval", "-5"], "at least 1"),
-     (["--seed", "-1"], r"--seed is -1; give a number in \[0, 2\*\*32\)"),
-     (["--seed", str(2**32)], "--seed is 4294967296"),
-     (["--model_path", "/nowhere"], "no folder"),
-     (["--num_proc", "0"], "at least 1"),
-     (["--model_name", "TransE_l1"], "TransE_l1_entity.npy"),
-     (["--nonsense"], "nonsense"),
-     (["--backend", "vanilla", "--breakdown"], "--breakdown is not a flag of DGL-KE"),
-     (["--rank_ties", "odd"], "rank_ties")],
-)
+@pytest.mark.parametrize("flags, message", [
+    (["--neg_deg_sample_eval"], "--no_eval_filter"),
+    (["--eval_percent", "0"], r"share in \(0, 1\]"),
+    (["--gpu", "99"], "--gpu 99"),
+    (["--neg_sample_size_eval", "0"], "at least 1"),
+    (["--neg_sample_size_eval", "-5"], "at least 1"),
+    (["--seed", "-1"], r"--seed is -1; give a number in \[0, 2\*\*32\)"),
+    (["--seed", str(2**32)], "--seed is 4294967296"),
+    (["--model_path", "/nowhere"], "no folder"),
+    (["--num_proc", "0"], "at least 1"),
+    (["--model_name", "TransE_l1"], "TransE_l1_entity.npy"),
+    (["--nonsense"], "nonsense"),
+    (["--backend", "vanilla", "--breakdown"], "--breakdown is not a flag of DGL-KE"),
+    (["--rank_ties", "odd"], "rank_ties")])
 def test_bad_requests_end_with_a_sentence(run, capsys, flags, message):
     folder, _, _ = run
     with pytest.raises(SystemExit) as stopped:

@@ -115,8 +115,7 @@ def test_dims_that_fit_follow_from_the_plan(folder):
         assert (
             host_gigabytes(config, hidden_dim=int(dim))
             <= int(memory)
-            < host_gigabytes(config, hidden_dim=int(dim) + 32)
-        )
+            < host_gigabytes(config, hidden_dim=int(dim) + 32))
 
 
 def test_plan_reads_the_file(capsys, monkeypatch):

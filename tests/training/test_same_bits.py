@@ -21,8 +21,7 @@ stores = st.fixed_dictionaries(
      "--flush": st.sampled_from(["p2f", "sync", "none"]),
      "--flush_threads": st.integers(1, 4),
      "--sampler_threads": st.integers(1, 3),
-     "threads": st.integers(1, 3)}
-)
+     "threads": st.integers(1, 3)})
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,7 @@ def test_the_command_plans_each_machine(capsys):
     (["--nnodes", "0"], "--nnodes is 0"), (["--nnodes", "65"], "--nnodes is 65"),
     (["--nnodes", "2", "--gpu", "0", "1"], "each machine computes on one GPU"),
     (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
-    (["--nnodes", "2", "--one_machine", "0"], "--one_machine is 0"),
-])
+    (["--nnodes", "2", "--one_machine", "0"], "--one_machine is 0")])
 def test_bad_input_is_one_sentence(given, sentence, refused):
     with refused(sentence):
         main(["plan", "--entities", "1000", *given])

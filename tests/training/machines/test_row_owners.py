@@ -41,8 +41,7 @@ def test_rows_in_a_given_order_are_shared_out_in_it():
 
 @pytest.mark.parametrize("order, workers, sentence", [
     ([0, 2, 2], 2, "each row once"), ([0, 1, 3], 2, "each row once"), ([0, -1, 1], 2, "each row once"),
-    ([1, 0], 3, "at least one row"),
-])
+    ([1, 0], 3, "at least one row")])
 def test_a_wrong_order_is_refused(order, workers, sentence):
     with pytest.raises(ValueError, match=sentence):
         _native.RowOwners(np.array(order), workers)

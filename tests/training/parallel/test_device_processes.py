@@ -18,8 +18,7 @@ SETTINGS = {
         ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1, "--flush", "p2f"],
         ["--cache_ratio", 0.1, "--cache_policy", "lfu"]],
     4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3, "--flush", "p2f"],
-        ["--flush", "none"]],
-}
+        ["--flush", "none"]]}
 
 
 @pytest.fixture
