@@ -173,8 +173,7 @@ class Legs:
         self.write()
 
     def warm_up(self, flags):
-        """A run on all GPUs that does not count: on two of three fresh machines the first one was slower than later
-        ones, 71 us a step instead of 60."""
+        """A run on each GPU that does not count: on a fresh machine the first one may be slower than later ones."""
         for gpu in self._gpus:
             measure([*flags, "--gpu", gpu], "TransE_l2", 1000, self._threads)
 

@@ -516,8 +516,8 @@ class TrainConfig:
     def flush(self) -> str:
         """One of FLUSH_MODES: --flush, or what auto stands for where the table does not lie on a GPU as a whole.
 
-        Processes that leave the CPU no core for flush threads flush in each step, which was up to 5 % faster where it
-        was measured (docs/p2f.md). Data-parallel GPUs with fp16 rows share rows through flush threads.
+        Processes that leave the CPU no core for flush threads flush in each step (docs/p2f.md). Data-parallel GPUs
+        with fp16 rows share them through flush threads.
         """
         device = self.device
         if self.store.flush != AUTO or self.computes_on_device:

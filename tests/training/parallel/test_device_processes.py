@@ -47,7 +47,7 @@ def losses(output):
 
 
 @pytest.mark.parametrize("gpu_ranks, count, given, settings", [
-    ("queued", 2, [], SETTINGS[2][:1]),  # more of them in test_device_stores
+    ("queued", 2, [], SETTINGS[2][:1]),  # more of them in test_stores
     ("queued", 2, ["--row_dtype", "fp16"], SETTINGS[2][1:2]),
     pytest.param("cuda", 2, [], SETTINGS[2], marks=pytest.mark.cuda),
     pytest.param("cuda", 2, ["--row_dtype", "fp16"], SETTINGS[2][1:], marks=pytest.mark.cuda),
