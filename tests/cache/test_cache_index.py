@@ -1,8 +1,7 @@
 """The cache index through Python. csrc/tests/cache compares it with a dictionary with scores, call by call."""
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dglke_frugal._native import CacheIndex
 from dglke_frugal.embedding.keys import SCORE_POLICIES

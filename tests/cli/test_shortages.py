@@ -12,9 +12,8 @@ import dglke_frugal
 from dglke_frugal import _native
 from dglke_frugal.cli.errors import reports_input_errors
 from dglke_frugal.errors import InputError, shortage
-from dglke_frugal.training.processes import rank_child
+from dglke_frugal.training.processes import launch, rank_child
 from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
-from dglke_frugal.training.processes import launch
 from dglke_frugal.training.processes.launch import OwnProcesses
 from dglke_frugal.training.run.loop import TrainingLoop
 from dglke_frugal.training.tables.tables import Tables

@@ -7,8 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dglke_frugal.data import cache as parsed
-from dglke_frugal.data import load_graph, text
+from dglke_frugal.data import cache as parsed, load_graph, text
 from dglke_frugal.errors import InputError
 
 FILES = ["train", "valid", "test"]

@@ -6,8 +6,7 @@ import shlex
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dglke_frugal.cli import split
 from dglke_frugal.cli.train import main as dglke_train

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import torch
 from devices import CUDA, STREAMS, CallersStreams, make_device
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dglke_frugal
 from dglke_frugal import optim

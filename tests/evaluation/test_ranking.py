@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from evaluation.random_models import BY_RULE, NAMES, random_model, random_triples
 from evaluation.ranking_oracle import better_and_equal, score
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dglke_frugal.cli.plan import KNOWN_SIZES
-from dglke_frugal.cli.plan import main as plan
+from dglke_frugal.cli.plan import KNOWN_SIZES, main as plan
 from dglke_frugal.cli.train import configuration
 from dglke_frugal import available_memory
 from dglke_frugal.training.plan.memory_plan import GraphSize, plan_memory

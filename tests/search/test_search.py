@@ -23,9 +23,7 @@ from dglke_frugal.options import TrainConfig, numbers_flags
 from dglke_frugal.presets.auto import PATIENCE_IF_SMALL
 from dglke_frugal.errors import InputError
 from dglke_frugal.extras import install_command
-from dglke_frugal.search import fitting, plots
-from dglke_frugal.search import study as studies
-from dglke_frugal.search import run_search as searching
+from dglke_frugal.search import fitting, plots, run_search as searching, study as studies
 from dglke_frugal.search.results import recipe_flags
 from dglke_frugal.search.run_search import SearchConfig, run_search
 from dglke_frugal.search.space import Space

@@ -3,8 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from training.conftest import Runs, tables
 
 from dglke_frugal.options import CACHE_POLICIES, ROW_DTYPES

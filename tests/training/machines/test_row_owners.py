@@ -6,8 +6,7 @@ from training.machines.thread_machines import configuration, samplers, small_gra
 from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.batches import metis_owners
-from dglke_frugal.training.batches import edge_partition
+from dglke_frugal.training.batches import edge_partition, metis_owners
 from dglke_frugal.training.batches.edge_partition import HOT_SHARE, partition_edges, row_owners
 
 
