@@ -11,6 +11,7 @@ from dglke_frugal.store.cache_policy import make_policy
 from dglke_frugal.store.rows.half_embeddings import Rounding
 
 ROWS, DIM, STEPS, LEARNING_RATE = 500, 20, 40, 0.1
+FIRST = 1000  # step, as in a resumed run
 
 
 def workload(seed=0):
@@ -31,9 +32,9 @@ def train(store, lookahead):
     for step, entries in enumerate(steps):
         while announced < min(len(steps), step + lookahead + 1):
             rows = np.unique(np.concatenate([ids for ids, _ in steps[announced]]))
-            store.steps.announce(announced, rows)
+            store.steps.announce(FIRST + announced, rows)
             announced += 1
-        store.steps.begin(step)
+        store.steps.begin(FIRST + step)
         gradients = []
         for ids, noise in entries:
             values = np.empty((len(ids), DIM), np.float32)
@@ -66,7 +67,7 @@ def expected():
 @pytest.mark.parametrize("slots", [0, 1, ROWS // 100, ROWS // 20, ROWS])
 def test_no_setting_changes_a_bit(expected, policy, slots, dtype):
     before = _native.num_threads()
-    for lookahead, threads, mode in itertools.product((1, 10), (1, 4), ("p2f", "sync")):
+    for lookahead, threads, mode in itertools.product((1, 10, 200), (1, 4), ("p2f", "sync")):
         flushing = FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads, slots=slots, policy=policy)
         _native.set_num_threads(threads)
         try:
