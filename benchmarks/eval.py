@@ -73,8 +73,7 @@ def run_vanilla(model, options, every):
              "--gamma", str(model.gamma), "--batch_size_eval", options.batch_size_eval, "--threads",
              str(options.threads), "--every", str(every), "--output", str(output)],
             check=True,
-            stdout=sys.stderr,
-        )
+            stdout=sys.stderr)
         with np.load(output) as found:
             return float(found["seconds"]), {side: found[f"ranks_{side}"] for side in SIDES}
 
@@ -97,8 +96,7 @@ def compare_ranks(model, graph, vanilla_ranks, every):
         "ranks_compared": len(gaps),
         "ranks_that_differ": int((gaps != 0).sum()),
         "largest_rank_gap": float(np.abs(gaps).max(initial=0.0)),
-        "rank_gaps_up_and_down": [int((gaps > 0).sum()), int((gaps < 0).sum())],
-    }
+        "rank_gaps_up_and_down": [int((gaps > 0).sum()), int((gaps < 0).sum())]}
 
 
 def main():
@@ -125,8 +123,7 @@ def main():
         result.update(
             {"vanilla_triples": len(ranks["head"]), "vanilla_measured_seconds": measured,
              "vanilla_eval_seconds": measured * scale, "vanilla_batch_size_eval": int(options.batch_size_eval),
-             "frugal_over_vanilla_eval": measured * scale / seconds, **compare_ranks(model, graph, ranks, every)}
-        )
+             "frugal_over_vanilla_eval": measured * scale / seconds, **compare_ranks(model, graph, ranks, every)})
     result.update(gpu_leg(model, graph, evaluation, options))
     text = json.dumps(result, indent=2)
     print(text)

@@ -29,8 +29,7 @@ LOADS = {  # dataset, format, files, cache
     "names": ("named", "raw_udd_htr", ["named.txt"], False),
     "npy": ("wikikg90Mv2", "built_in", None, False),
     "first_cached": ("Freebase", "built_in", None, True),
-    "cached": ("Freebase", "built_in", None, True),
-}
+    "cached": ("Freebase", "built_in", None, True)}
 
 
 def memory(field):

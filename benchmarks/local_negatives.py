@@ -23,8 +23,7 @@ from .quality import command, spread, within_noise
 JOINED, NEGATIVES = 2048, 256
 RECIPES: Dict[str, List] = {
     "FB15k": ["--model_name", "TransE_l2", "--gamma", 12, "--lr", 0.25, "-adv", "--max_step", 3000],
-    "wn18rr": ["--model_name", "ComplEx", "--gamma", 10, "--lr", 0.1, "-adv", "--max_step", 2000],
-}
+    "wn18rr": ["--model_name", "ComplEx", "--gamma", 10, "--lr", 0.1, "-adv", "--max_step", 2000]}
 PENALTIES = {"FB15k": 1e-9, "wn18rr": 1e-6}
 KINDS = {name: ["--partition", partition, "--negatives", negatives] for name, partition, negatives in (
     ("global", "hash", "global"), ("local", "hash", "local"), ("metis global", "metis", "global"),

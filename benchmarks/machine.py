@@ -26,8 +26,7 @@ def facts() -> Dict[str, Any]:
         "gpu": _gpu(),
         "system": f"{platform.system()} {platform.release()}",
         "versions": {"python": platform.python_version(),
-                     **{name: _version(name) for name in PACKAGES if _version(name)}},
-    }
+                     **{name: _version(name) for name in PACKAGES if _version(name)}}}
 
 
 def _line_after(path: str, key: str) -> Optional[str]:

@@ -265,9 +265,9 @@ def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
         result.update(gpus({**given, "threads": max(1, len(cores) // MACHINES)}))
         return result
     floats = machines(given, cores=own)
-    halves = machines({**given, "row_dtype": "fp16"}, cores=own)
+    fp16 = machines({**given, "row_dtype": "fp16"}, cores=own)
     result.update(naive_bytes_per_step=naive, bytes_per_step=mean(floats, "bytes_per_step"),
-                  half_bytes_per_step=mean(halves, "bytes_per_step"))
+                  half_bytes_per_step=mean(fp16, "bytes_per_step"))
     result["bytes_over_naive"] = result["bytes_per_step"] / naive
     result["half_bytes_over_naive"] = result["half_bytes_per_step"] / naive
     apart = namespaces.can_make()

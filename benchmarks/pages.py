@@ -127,8 +127,7 @@ def quality(results: Results) -> str:
         ("FB15k-237", "fb15k_237/rotate", "RotatE, sampled negatives", "LibKGE"),
         ("FB15k-237", "fb15k_237/transe_l2", "TransE, sampled negatives", "LibKGE"),
         ("wn18rr", "wn18rr/complex_softmax_relations, seed 1", softmax, "Chen et al."),
-        ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE"),
-    ):
+        ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE")):
         rows.append([graph, model, *_with_published(results, run, source),
                      f"`dglke_train --preset {run.split(',')[0]}`"])
     return table(["graph", "model", "MRR", "MRR of others", "command"], rows)
@@ -187,8 +186,7 @@ def several_gpus(results: Results) -> str:
          ["columns_default", "columns", "columns_whole"]),
         ("the same, `--row_dtype fp16`", "20m_fp16", "large", "one_fp16", ["columns_fp16_default", "columns_fp16"]),
         ("20 M entities, `--peer off`, data parallel", "20m_rows", "large", "one",
-         ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"]),
-    ):
+         ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"])):
         cells = [what]
         for count in (2, 4):
             file = f"ranks-{count}gpus"
@@ -335,13 +333,13 @@ def two_machines(results: Results) -> str:
 
 def two_machines_sentence(results: Results) -> str:
     """What two machines send, and their speed over that of two workers."""
-    entities, sent, halves, over_naive, halves_over_naive, over_workers = (
+    entities, sent, fp16, over_naive, fp16_over_naive, over_workers = (
         results("machines-cpu", name) for name in ("entities", "bytes_per_step", "half_bytes_per_step",
                                                    "bytes_over_naive", "half_bytes_over_naive",
                                                    "machines_over_workers"))
     lines = (f"These are of {entities / 1e6:.0f} million entities. A machine sends {sent / 1e6:.2f} MB a step,",
-             f"{over_naive:.2f} of what fetching and returning every row would send; in halves {halves / 1e6:.2f} MB,",
-             f"{halves_over_naive:.2f} of it. On one computer, without a limit, two machines make {over_workers:.2f}",
+             f"{over_naive:.2f} of what fetching and returning every row would send; in fp16 {fp16 / 1e6:.2f} MB,",
+             f"{fp16_over_naive:.2f} of it. On one computer, without a limit, two machines make {over_workers:.2f}",
              "times the steps of `--num_proc 2` on the same cores.")
     return "\n".join((*lines, ""))
 
@@ -412,8 +410,7 @@ TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
         large_graph, softmax, embedding, evaluation, seeds, two_machines, two_machines_sentence, local_negatives,
-        half_rows, pykeen, pykeen_sentence)
-}
+        half_rows, pykeen, pykeen_sentence)}
 
 
 def fill(text: str, results: Results) -> str:

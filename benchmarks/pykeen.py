@@ -118,8 +118,7 @@ def main() -> None:
                 rates[leg].append(our_rate(options.data_path, model, leg))
         models[model] = {leg: statistics.median(found) for leg, found in rates.items()}
         print(model, {leg: round(rate) for leg, rate in models[model].items()}, flush=True)
-    result_file.write(options.json, {"pykeen_version": metadata.version("pykeen"),
-                                     "models": models})
+    result_file.write(options.json, {"pykeen_version": metadata.version("pykeen"), "models": models})
 
 
 if __name__ == "__main__":

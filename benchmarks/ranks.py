@@ -32,8 +32,7 @@ FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_
 INTERVALS = 5  # of a run; the first one does not count
 CACHED = ["--cache_ratio", "0.05"]  # also for one GPU, whose default it is not
 ROWS = ["--parallel", "rows", *CACHED]
-SYSTEMS = {"in_step_sync": ROWS, "p2f": [*ROWS, "--flush", "p2f"],
-           "sync": [*ROWS, "--flush", "sync"]}
+SYSTEMS = {"in_step_sync": ROWS, "p2f": [*ROWS, "--flush", "p2f"], "sync": [*ROWS, "--flush", "sync"]}
 
 
 def run(arguments, folder):

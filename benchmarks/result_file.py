@@ -33,13 +33,15 @@ def read(path: Path) -> Dict[str, Any]:
 
 
 def write(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write figures and machine. Figures from a file (read()) name the commits of their earlier parts, too."""
+    """Write figures, to six digits, and machine. Figures from a file (read()) name the commits of their earlier parts,
+    too."""
     facts, earlier = machine.facts(), figures.get(MACHINE, {})
     commits = {*earlier.get("earlier_commits", ()), earlier.get("commit") or "unknown"} if earlier else set()
     if commits - {facts["commit"]}:
         facts["earlier_commits"] = sorted(commits - {facts["commit"]})
+    rounded = json.loads(json.dumps({**figures, MACHINE: facts}), parse_float=lambda text: float(f"{float(text):.6g}"))
     with replace_file(path, "w") as file:
-        file.write(in_lines({**figures, MACHINE: facts}) + "\n")
+        file.write(in_lines(rounded) + "\n")
 
 
 def in_lines(value: Any, depth: int = 0, before: int = 0) -> str:

@@ -86,10 +86,7 @@ def measure(flags, model, steps, threads):
     if done.returncode or not rates:
         return {"triples_per_second": None, "reason": done.stdout[-800:]}
     rate = sum(statistics.median(each[1:] or each) for each in rates.values())
-    log = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or
-           "exchanged through" in line]
-    parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
-    return {"steps_per_second": rate, "triples_per_second": rate * BATCH, "log": log, "last_interval": parts[:3],
+    return {"steps_per_second": rate, "triples_per_second": rate * BATCH,
             "stall_share": statistics.mean(stalls) if stalls else None, "seconds": time.perf_counter() - began}
 
 
@@ -155,8 +152,7 @@ class Legs:
         self._report = result_file.read(path)
         self._again = self._report.get(result_file.MACHINE, {}).get("commit") != machine.commit()
         self._counts = sorted({*self._report.get("gpu_counts", ()), *counts})
-        self._report.update(gpus=list(gpus), gpu_counts=self._counts, entities=entities, exchange="shares",
-                            one_gpu_waits_for="bus")  # behind a cache of the large table, as the model of it supposes
+        self._report.update(gpus=list(gpus), gpu_counts=self._counts, entities=entities)
         self._threads = len(os.sched_getaffinity(0))
         self._measured = set()  # in this run
 
@@ -177,8 +173,7 @@ class Legs:
         self.write()
 
     def warm_up(self, flags):
-        """A run on all GPUs that does not count: on two of three fresh machines the first one was slower than later
-        ones, 71 us a step instead of 60."""
+        """A run on each GPU that does not count: on a fresh machine the first one may be slower than later ones."""
         for gpu in self._gpus:
             measure([*flags, "--gpu", gpu], "TransE_l2", 1000, self._threads)
 

@@ -12,20 +12,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence
 
 INTERVAL = re.compile(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) seconds")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """steps_per_second: by interval of the log, the first one left out. metrics: means of metrics.jsonl, if any."""
+    """steps_per_second: by interval of the log, the first one left out. stall_share: mean of metrics.jsonl, if any."""
 
     steps_per_second: List[float]
     start_seconds: float  # from the command to the end of the first interval
-    metrics: Dict[str, float] = field(default_factory=dict)
+    stall_share: Optional[float] = None
 
     @property
     def median(self) -> float:
@@ -75,7 +75,7 @@ def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, p
             training.end()
         if not intervals:
             raise RuntimeError(f"{' '.join(command)} ended early:\n{message}")
-        return Measured(intervals, first, _metrics(Path(folder)))
+        return Measured(intervals, first, _stall_share(Path(folder)))
 
 
 def _watch(process, seconds, processes, began):
@@ -98,13 +98,10 @@ def _watch(process, seconds, processes, began):
     return intervals, first, message
 
 
-def _metrics(folder: Path) -> Dict[str, float]:
-    """Means over the lines of metrics.jsonl but the first, which holds the start."""
-    values: Dict[str, List[float]] = {}
+def _stall_share(folder: Path) -> Optional[float]:
+    """The mean over the lines of metrics.jsonl but the first, which holds the start."""
+    shares: List[float] = []
     for path in folder.glob("*/metrics.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        for line in [line for line in lines if "train/loss" in line][1:]:
-            for name, value in line.items():
-                if "/" in name and value is not None:
-                    values.setdefault(name, []).append(value)
-    return {name: statistics.mean(found) for name, found in values.items()}
+        shares += [line["train/stall_share"] for line in lines if "train/loss" in line][1:]
+    return statistics.mean(shares) if shares else None

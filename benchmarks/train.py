@@ -44,14 +44,10 @@ RECIPES = {  # flags besides the batch; dimensions as in benchmarks/train_step.p
     "RotatE": ["--hidden_dim", "200", "-de", "--gamma", "12", "--lr", "0.009", "-rc", "1e-7"],
     "SimplE": ["--hidden_dim", "400", "-de", "-dr", "--gamma", "295", "--lr", "0.82", "-rc", "1e-6"],
     "RESCAL": ["--hidden_dim", "200", "--gamma", "24", "--lr", "0.03", "-rc", "2e-6", "--score_rule", "dglke"],
-    "TransR": ["--hidden_dim", "100", "--gamma", "8", "--lr", "0.015", "-rc", "5e-8", "--score_rule", "dglke"],
-}
+    "TransR": ["--hidden_dim", "100", "--gamma", "8", "--lr", "0.015", "-rc", "5e-8", "--score_rule", "dglke"]}
 NOT_IN_VANILLA = ("SimplE",)  # DGL-KE 0.1.2, the release that pip installs
 CACHE_RATIO = 0.05
 SLOW_IN_VANILLA = {"TransE_l1": 5, "RotatE": 2, "RESCAL": 2, "TransR": 2}  # steps between log lines; 20 elsewhere
-NO_GPU = "this benchmark computes on the CPU; benchmarks/train_gpu.py has the legs on a GPU"
-
-
 FB15K_SIZED = SyntheticGraph(14_951, 1_345, 483_142, 1000, 1000, name="fb15k-sized")
 
 
@@ -93,9 +89,10 @@ def measure(model, graph, threads, repeats, seconds):
     result = {}
     for leg, found in runs.items():
         rate = statistics.median(rate for each in found for rate in each.steps_per_second)
-        metrics = {name: statistics.median(each.metrics[name] for each in found) for name in found[0].metrics}
         result[leg] = {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
-                       "of_each_run": [each.median for each in found], "metrics": metrics}
+                       "of_each_run": [each.median for each in found]}
+        if leg == "frugal_p2f":
+            result[leg]["stall_share"] = statistics.median(each.stall_share for each in found)
     return result
 
 
@@ -106,7 +103,7 @@ def frugal_over_vanilla(legs):
 
 
 def add_traffic(result, model, graph):
-    """Rows and bytes that a step reads (and writes back), and how many a second.
+    """Rows and bytes that a step reads (and writes back).
 
     Every negative and every relation of an edge counts for DGL-KE, which reads them one by one; for us, distinct rows.
     """
@@ -120,18 +117,15 @@ def add_traffic(result, model, graph):
     unique = statistics.mean(len(np.unique(np.concatenate([b.head, b.tail]))) for b in batches)
     for leg, values in result.items():
         entities, relations = (unique + BATCH, BATCH) if leg.startswith("vanilla") else distinct
-        step_bytes = 4 * (entities * dims.entity + relations * relation_floats)
         values.update(rows_per_step=entities + relations,
-                      rows_per_second=(entities + relations) * values["steps_per_second"], bytes_per_step=step_bytes,
-                      bytes_per_second=step_bytes * values["steps_per_second"])
+                      bytes_per_step=4 * (entities * dims.entity + relations * relation_floats))
 
 
 def start_up(graph, threads):
     """Seconds from the command to the end of the first step, and of the import; medians of three processes."""
     flags = [*graph, "--model_name", "TransE_l2", *RECIPES["TransE_l2"], "-adv", "--seed", "1"]
     importing = [
-        timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)
-    ]
+        timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)]
     return {"first_step_seconds": statistics.median(run(flags, threads, 0, 1).start_seconds for _ in range(3)),
             "import_seconds": statistics.median(importing)}
 
@@ -154,8 +148,7 @@ def main():
     rates = train_step.measured_rates(options.threads)
     print(f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy "
           f"{rates['copy'] / 1e9:.1f} GB/s")
-    report = {"threads": options.threads, "rates": rates, "models": {}, "frugal_over_vanilla_gpu": None,
-              "frugal_over_vanilla_mix": None, "gpu_reason": NO_GPU}
+    report = {"threads": options.threads, "rates": rates, "models": {}}
     with tempfile.TemporaryDirectory() as folder:
         flags = graph_flags(options.data_path, folder)
         config = TrainConfig.from_flags(vars_of(flags)).graph
@@ -178,7 +171,7 @@ def main():
 
 def headline(legs, over):
     """The figures that the whole benchmark is about, from TransE_l2's legs."""
-    stall = legs["frugal_p2f"]["metrics"]["train/stall_share"]
+    stall = legs["frugal_p2f"]["stall_share"]
     print(f"frugal over vanilla {over:.2f}x, stall {stall:.3%}", flush=True)
     found = {"frugal_over_vanilla_cpu": over, "stall_share": stall}
     if "vanilla_processes" in legs:
@@ -195,9 +188,9 @@ def vars_of(flags):
 
 def show(model, legs, alone, over):
     for leg, values in legs.items():
+        rows, size = (values["steps_per_second"] * values[name] for name in ("rows_per_step", "bytes_per_step"))
         print(f"{model:10s} {leg:18s} {values['step_ms']:8.2f} ms a step, {values['steps_per_second']:7.1f} steps/s, "
-              f"{values['rows_per_second'] / 1e6:5.2f} M rows/s, {values['bytes_per_second'] / 1e9:5.2f} GB/s",
-              flush=True)
+              f"{rows / 1e6:5.2f} M rows/s, {size / 1e9:5.2f} GB/s", flush=True)
     phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in alone["phases_ms"].items())
     ratio = "" if over is None else f"; {over:.2f}x vanilla"
     print(f"{model:10s} step alone {alone['ms']:.2f} ms, floor {alone['floor_ms']:.2f} ms; {phases}{ratio}", flush=True)

@@ -64,7 +64,7 @@ def recipe(model):
 
 
 def measure(flags, model, options, interval):
-    """One leg: its rate and what its log holds, or why there is none."""
+    """One leg: its rate, its start and its stall, or why there is none."""
     command = [*flags, *recipe(model), "--seed", "1"]
     try:
         found = run(command, options.threads, options.seconds, interval)
@@ -72,7 +72,7 @@ def measure(flags, model, options, interval):
         return {"steps_per_second": None, "reason": str(error)[-500:]}
     rate = statistics.median(found.steps_per_second)
     return {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
-            "start_seconds": found.start_seconds, "metrics": found.metrics}
+            "start_seconds": found.start_seconds, "stall_share": found.stall_share}
 
 
 def peak_over_plan(flags):
@@ -152,7 +152,7 @@ def main():
             report["step_us_on_device_tf32x3"] = microseconds(legs, "frugal_on_device_tf32x3")
             report["step_us_fb15k_5"] = microseconds(legs, "frugal")
             report["step_us_fb15k_5_fp16"] = microseconds(legs, "frugal_fp16_rows")
-            report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")
+            report["stall_share"] = legs.get("frugal", {}).get("stall_share")
         if "memory" in options.part:
             report["device_peak_over_plan"] = {
                 f"{name}_{element}": peak_over_plan(

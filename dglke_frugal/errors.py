@@ -38,8 +38,7 @@ _SHORT_OF = {
                      "--hidden_dim, or end what else runs there",
     "files": "this process can have no more open files; raise the limit (ulimit -n), or use fewer processes",
     "threads": "the system gives this process no more threads; give fewer with --num_proc, --num_thread, "
-               "--flush_threads or --sampler_threads, or end other processes",
-}
+               "--flush_threads or --sampler_threads, or end other processes"}
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # even the question whether there is such a file
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -17,8 +17,7 @@ EXTRAS = {
     "tensorboard": "--trackers tensorboard",
     "wandb": "--trackers wandb",
     "mlflow": "--trackers mlflow",
-    "tables": "data frames in and out (pandas), and Parquet files (pyarrow)",
-}
+    "tables": "data frames in and out (pandas), and Parquet files (pyarrow)"}
 
 
 def install_command(extra: str) -> str:

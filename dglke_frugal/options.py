@@ -403,8 +403,7 @@ class RunConfig:
         "fp32", "type of the saved entities: fp16 takes half of the disk, and rounds them", changes=NEVER,
         used=When("--no_save_emb saves none", lambda config: not config.run.no_save_emb), choices=ROW_DTYPES,
         level="rare")
-    max_step: int = option(80000, "steps of each process", changes=NEVER, metavar="STEPS", of_dglke=True,
-                           level="first")
+    max_step: int = option(80000, "steps of each process", changes=NEVER, metavar="STEPS", of_dglke=True, level="first")
     max_epoch: Optional[float] = option(
         None, "epochs, passes over the training triples, instead of --max_step", changes=NEVER, type=float,
         metavar="EPOCHS", level="first")
@@ -517,8 +516,8 @@ class TrainConfig:
     def flush(self) -> str:
         """One of FLUSH_MODES: --flush, or what auto stands for where the table does not lie on a GPU as a whole.
 
-        Processes that leave the CPU no core for flush threads flush in each step, which was up to 5 % faster where it
-        was measured (docs/p2f.md). Data-parallel GPUs that round halves share rows through flush threads.
+        Processes that leave the CPU no core for flush threads flush in each step (docs/p2f.md). Data-parallel GPUs
+        with fp16 rows share them through flush threads.
         """
         device = self.device
         if self.store.flush != AUTO or self.computes_on_device:

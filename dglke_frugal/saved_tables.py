@@ -51,5 +51,4 @@ class SavedTables:
             raise InputError(
                 f"{path} is not the file that was saved after step {self.step}: its checksum is {checksum:08x} instead "
                 f"of {expected:08x}, so it is damaged, changed, or of another step; copy the run's files again, or "
-                f'remove "{KEY}" from {path.parent / CONFIG_FILE} to take them as they are'
-            )
+                f'remove "{KEY}" from {path.parent / CONFIG_FILE} to take them as they are')

@@ -36,8 +36,7 @@ def two_formulas_line(model_name: str, remedy: str = "--score_rule textbook") ->
     """The message where compares_two_formulas."""
     return (
         f"score rule dglke: {model_name}'s true triples and corrupted tails have two different formulas, as in DGL-KE; "
-        f"the ranks compare the two and are not comparable with others ({remedy} has one)"
-    )
+        f"the ranks compare the two and are not comparable with others ({remedy} has one)")
 
 
 def score_rule_of_run(model_name: str, asked: Optional[str], dglke_loop: bool) -> str:

@@ -73,5 +73,4 @@ class Recipe:
             changed += ["--hidden_dim", SMALL_DIM[model]]
         dglke_train(
             ["--config", str(file), "--data_path", str(out / "data"), "--save_path", str(out / "ckpts"), *changed,
-             *flags]
-        )
+             *flags])

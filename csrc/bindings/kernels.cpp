@@ -260,7 +260,7 @@ void bind(nb::module_& module) {
                     const std::string&, const std::optional<RowTable::Noise>&>(),
            "dim"_a, "host"_a, "cache"_a.none() = nb::none(), "staging"_a.none() = nb::none(), "state"_a = 1,
            "element"_a = "fp32", "rounding"_a.none() = nb::none(),
-           "element: of the embedding, fp32 or fp16; records of steps are in float32. rounding: by what halves are "
+           "element: of the embedding, fp32 or fp16; records of steps are in float32. rounding: by what fp16 rows are "
            "rounded at random where they are updated, (seed, table, which columns of whole rows these are: at most two "
            "ranges (first, count), none for all).");
 

@@ -22,8 +22,7 @@ INSTEAD = {
     f"that it owns, with --partition metis by METIS; type on each machine: {TORCHRUN}; or use --backend vanilla for "
     "DGL-KE's own files",
     "convert": "it makes its files; dglke_train reads names "
-    "and ids as they are (--format raw_udd_hrt, udd_hrt), or use --backend vanilla for DGL-KE's own files",
-}
+    "and ids as they are (--format raw_udd_hrt, udd_hrt), or use --backend vanilla for DGL-KE's own files"}
 _RUN_BY_VANILLA = ("partition", "convert")
 
 

@@ -133,8 +133,7 @@ def _command_line(name, found):
     if found["owner"] == "dglke-frugal":
         return f"{name:<14}{found['path']}, ours"
     return (
-        f"{name:<14}{found['path']} belongs to {found['owner']}, not to us: reinstall dglke-frugal last, or run {ours}"
-    )
+        f"{name:<14}{found['path']} belongs to {found['owner']}, not to us: reinstall dglke-frugal last, or run {ours}")
 
 
 def own_flags() -> Parser:

@@ -119,8 +119,7 @@ def _split(options, out: Path) -> dict:
         "test_given_away": given_away(test, train, found, graph.n_entities, graph.n_relations),
         "notes": white_space_lines(graph),
         "folder": str(out),
-        "command": _command(options, graph.name, out, files),
-    }
+        "command": _command(options, graph.name, out, files)}
 
 
 def _prepare(out: Path, file: Path) -> None:

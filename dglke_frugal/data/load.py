@@ -9,8 +9,7 @@ from typing import Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..errors import InputError, shortages_as_input_errors
-from . import cache as parsed
-from . import from_text, ogb, text
+from . import cache as parsed, from_text, ogb, text
 from .download import fetch
 from .find_files import BUILT_IN, LOOKED_FOR
 from .graph import KnowledgeGraph, Names, Triples

@@ -59,8 +59,7 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
     """
     suffix = _suffix(path)
     try:
-        parts = ({"weight": np.lib.format.open_memmap(path, mode="r")} if suffix == ".npy"
-                 else _read_safetensors(path))
+        parts = ({"weight": np.lib.format.open_memmap(path, mode="r")} if suffix == ".npy" else _read_safetensors(path))
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give a file that an Embedding saved") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:

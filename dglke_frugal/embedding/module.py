@@ -338,7 +338,7 @@ class Embedding(nn.Module):
         memory. Raises InputError; an older file of that name is then as it was."""
         self._table.drain()
         try:
-            files.save(path, self._table.rows, self._saved_beside())
+            files.save(path, self._table.rows, self._saved_extras())
         finally:
             self._table.meet()
 
@@ -476,21 +476,21 @@ class Embedding(nn.Module):
         return (f"the gradient{of} (number {number} of its lookup) is not finite; nothing was updated: look for the "
                 "first operation that gives NaN with torch.autograd.detect_anomaly(), or lower the learning rate")
 
-    def _saved_beside(self) -> Dict[str, np.ndarray]:
+    def _saved_extras(self) -> Dict[str, np.ndarray]:
         """Arrays that belong to the table besides its records, by name."""
-        beside = {} if self._keys is None else self._keys.saved()
+        extras = {} if self._keys is None else self._keys.saved()
         if self._table.optimizer.counts_updates:
-            beside[UPDATES] = np.array([self._table.rule.updates])
-        return beside
+            extras[UPDATES] = np.array([self._table.rule.updates])
+        return extras
 
-    def _restore(self, beside: Dict[str, np.ndarray]) -> None:
-        """Take back what _saved_beside gave. The optimizer begins to count where there is no count: the rows are those
+    def _restore(self, extras: Dict[str, np.ndarray]) -> None:
+        """Take back what _saved_extras gave. The optimizer begins to count where there is no count: the rows are those
         of a table without its state. Raises ValueError, with nothing changed."""
-        updates = np.asarray(beside.get(UPDATES, [0]))
+        updates = np.asarray(extras.get(UPDATES, [0]))
         if updates.shape != (1,) or not np.issubdtype(updates.dtype, np.integer) or not 0 <= updates[0] < 2**62:
             raise ValueError(f"{UPDATES} is one whole number from 0 to 2**62 - 1, not {updates!r}")
         if self._keys is not None:
-            self._keys.restore(beside)
+            self._keys.restore(extras)
             self._table.discard_prefetched()
         self._table.rule.updates = int(updates[0])
 
@@ -545,21 +545,21 @@ class Embedding(nn.Module):
         destination[prefix + "weight"] = records[:, : rows.dim]
         if rows.state_floats:
             destination[prefix + "optimizer_state"] = records[:, rows.dim : rows.record_floats]
-        for name, values in self._saved_beside().items():
+        for name, values in self._saved_extras().items():
             destination[prefix + name] = torch.from_numpy(values.copy())
 
     @one_thread_at_a_time
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
         self._table.check_alone("load_state_dict")
-        rows, beside = self._table.rows, self._saved_beside()
-        ours = {"weight", "optimizer_state", *beside}
+        rows, extras = self._table.rows, self._saved_extras()
+        ours = {"weight", "optimizer_state", *extras}
         # What a class that is derived from this one has besides.
         others = {name: value for name, value in state_dict.items() if name[len(prefix):] not in ours}
         others[prefix + "handle"] = self.handle
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         found = {name: state_dict[prefix + name] for name in ours if prefix + name in state_dict}
-        missing = [prefix + name for name in ("weight", *beside) if name not in found and name != UPDATES]
+        missing = [prefix + name for name in ("weight", *extras) if name not in found and name != UPDATES]
         if missing:
             missing_keys.extend(missing)
             return
@@ -568,7 +568,7 @@ class Embedding(nn.Module):
                 error_msgs.append(f"{prefix}{name} is of type {type(value).__name__}, not a tensor")
                 return
             if value.is_meta or value.layout != torch.strided or value.is_complex() or (
-                    name in beside and value.dtype == torch.bfloat16):
+                    name in extras and value.dtype == torch.bfloat16):
                 error_msgs.append(f"{prefix}{name} is {value.dtype} on {value.device} ({value.layout}), not numbers as "
                                   "this table has them")
                 return
@@ -579,7 +579,7 @@ class Embedding(nn.Module):
                                   f"{(rows.rows, shapes[name])}: use the sizes and the optimizer it was saved with")
                 return
         try:
-            self._restore({name: found[name].numpy(force=True) for name in beside if name in found})
+            self._restore({name: found[name].numpy(force=True) for name in extras if name in found})
         except ValueError as error:
             error_msgs.append(f"{prefix[:-1] or 'the table'}: {error}")
             return

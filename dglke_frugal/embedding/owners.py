@@ -67,8 +67,7 @@ class OwnerTable(Table):
         self._max_rows = min(self.rows.rows, config.max_rows)
         hot = None if config.hot_ids is None else np.asarray(config.hot_ids, np.int64)
         # The part makes room as it is needed: for all ranks' rows of an owner there is no bound that is near them.
-        own = replace(config, ranks=1, max_rows=None,
-                      hot_ids=None if hot is None else hot[hot % self.owners == rank])
+        own = replace(config, ranks=1, max_rows=None, hot_ids=None if hot is None else hot[hot % self.owners == rank])
         part = Table(self.rows.rows, self.rows.dim, _TheRule(self.rule), own, self._device, table=self.rows,
                      device_at_work=self._device_to_work())
         segment = None if self._shared is None else self._shared.address.segment

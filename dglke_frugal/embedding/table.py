@@ -117,10 +117,10 @@ class Table:
     owners = 1
 
     def __init__(self, rows: int, dim: int, optimizer: RowOptimizer, cache: Optional[CacheConfig], device: object,
-                 shared: Optional[SharedTable] = None, beside: int = 0, table: Optional[_native.HostTable] = None,
+                 shared: Optional[SharedTable] = None, extra_bytes: int = 0, table: Optional[_native.HostTable] = None,
                  device_at_work: object = None):
         """cache: None for the device's default. device: a torch.device, or for tests a store.device.Device. shared:
-        another process's table. beside: further bytes that the caller needs for each row. table: one that is there
+        another process's table. extra_bytes: what the caller needs for each row. table: one that is there
         already. device_at_work: the store's device, which somebody else has made.
 
         Raises ValueError for hot ids that are no rows, InputError if there is no memory, RuntimeError if that process
@@ -128,7 +128,7 @@ class Table:
         """
         if cache is not None:
             cache.check_hot_ids(rows)
-        self.optimizer, self._cache, self._shared, self._beside = optimizer, cache, shared, beside
+        self.optimizer, self._cache, self._shared, self._extra_bytes = optimizer, cache, shared, extra_bytes
         self.rule = optimizer.native()
         self._work_on(device)
         if shared is not None:
@@ -159,7 +159,7 @@ class Table:
     def _check_memory(self, rows: int, dim: int) -> None:
         of_row = _native.row_bytes(dim, self.rule.state_floats(dim))
         cached = 0 if self._config.flush == "none" or self._device != torch.device("cpu") else self._config.cache_ratio
-        needed, free = rows * (of_row + self._beside), available_memory.free_host_bytes()
+        needed, free = rows * (of_row + self._extra_bytes), available_memory.free_host_bytes()
         needed += int(rows * cached) * of_row + BESIDES_BYTES
         if free is not None and needed > free:
             numbers = dim + self.rule.state_floats(dim)
@@ -205,7 +205,7 @@ class Table:
         if self._config.ranks > 1:
             raise RuntimeError("a table that several ranks train cannot be copied or pickled; use state_dict() or save")
         self.drain()
-        return self.rows.rows, self.rows.dim, self.optimizer, self._cache, self._device, None, self._beside
+        return self.rows.rows, self.rows.dim, self.optimizer, self._cache, self._device, None, self._extra_bytes
 
     def _fill(self, records: np.ndarray, updates: int) -> None:
         self.rule.updates = updates
@@ -494,8 +494,7 @@ class Table:
         if config.flush == "none":
             ranked = InPlaceTable(rows, device)
         else:
-            ranked = EngineTable(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device,
-                                 self.rule)
+            ranked = EngineTable(rows, self.optimizer.lr, self._flush_config(), self._hot_rows(), device, self.rule)
         return self._executor_of(ranked, device)
 
     def _executor_of(self, ranked: RankRows, device) -> Executor:

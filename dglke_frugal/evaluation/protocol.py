@@ -209,8 +209,7 @@ def evaluate(model: EmbeddingModel, triples: Any, known: Optional[KnownTriples] 
     if model.is_custom:
         if protocol.sampling or protocol.known == "penalized":
             raise InputError(
-                f"the model {model.name} is a custom one; rank it against all entities, known triples left out or kept"
-            )
+                f"the model {model.name} is a custom one; rank it against all entities, known triples left out or kept")
         from .custom_model import rank_custom_model
 
         with _bar(triples, show) as done:

@@ -76,15 +76,13 @@ def _read(folder, role, path, rows, expected, **layout):
     if expected is not None and file_checksum(path) != expected:
         raise InputError(
             f"{path} has changed since {folder} was trained, so its names may be of other ids; give back the file that "
-            f"it was, or name the right one (load(..., {role}_map=...), or {_FLAGS[role]} on the command line)"
-        )
+            f"it was, or name the right one (load(..., {role}_map=...), or {_FLAGS[role]} on the command line)")
     packed = read_name_map(path, **layout)
     count = len(packed[1]) - 1
     if count != rows:
         raise InputError(
             f"{path} has {count:,} names, but {folder} has {rows:,} rows of {role} embeddings, so it is of other data; "
-            f"name the right one (load(..., {role}_map=...), or {_FLAGS[role]} on the command line)"
-        )
+            f"name the right one (load(..., {role}_map=...), or {_FLAGS[role]} on the command line)")
     return packed
 
 

@@ -270,8 +270,7 @@ RULES: Tuple[Rule, ...] = (
               relation_dropout=0.24, init="uniform", init_scale=0.41, epochs=354, decay=(0.58, 0.83)),
          "the preset wn18rr/rescal_softmax"),
     Rule("fewer than 4,096 triples", lambda at: at.triples < 4096,
-         dict(batch_share=16), "an epoch has sixteen steps at least"),
-)
+         dict(batch_share=16), "an epoch has sixteen steps at least"))
 
 
 def _links_both_ways(triples: Triples, entities: int) -> bool:

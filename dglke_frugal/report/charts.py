@@ -85,8 +85,7 @@ PANELS = (
           (("store/bytes_read", "read from host memory"), ("store/bytes_flushed", "flushed to host memory")),
           from_zero=True, of_several=2),
     Panel("Learning rate", "as validations lower it", (("train/lr", "learning rate"),), from_zero=True),
-    Panel("Regularization", "part of the loss", (("train/regularization", "regularization"),)),
-)
+    Panel("Regularization", "part of the loss", (("train/regularization", "regularization"),)))
 
 
 def charts(runs: Sequence[RunLog], names: Sequence[str]) -> List[Chart]:

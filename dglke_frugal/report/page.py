@@ -21,8 +21,7 @@ from .trained import find_trained
 CONTROLS = (
     '<div class="controls" hidden><label>smoothing <input type="range" id="smoothing" min="0" max="0.98" step="0.02" '
     'value="0"></label><label><input type="checkbox" id="logarithmic"> logarithmic</label>'
-    '<span>Click on a name below a chart to hide its curve.</span></div>'
-)
+    '<span>Click on a name below a chart to hide its curve.</span></div>')
 
 
 def make_page(runs: Sequence[RunLog], refresh_seconds: int = 0, with_tables: bool = True) -> str:
@@ -64,8 +63,7 @@ def _scripts(found: Sequence[Chart]) -> str:
 def _subtitle(runs: Sequence[RunLog]) -> str:
     message = {
         "{} on {}, dim {}".format(*(run.flags.get(name, "?") for name in ("model_name", "dataset", "hidden_dim")))
-        for run in runs
-    }
+        for run in runs}
     return "; ".join(sorted(message))
 
 

@@ -35,8 +35,7 @@ def make_page(title: str, space: Space, tried: Sequence[Tried], metric: str = "M
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)} - dglke_frugal search</title><style>{style}</style></head><body><main>",
-        f"<h1>Search: {escape(title)}</h1>{html.paragraph(escape(message))}",
-    ]
+        f"<h1>Search: {escape(title)}</h1>{html.paragraph(escape(message))}"]
     if plots:
         parts += [html.section(name, "", text) for name, text in plots]
     elif shown:

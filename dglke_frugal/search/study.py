@@ -81,8 +81,7 @@ class Study:
         with contextlib.suppress(FileNotFoundError):  # of a search that was killed while it wrote a line
             os.unlink(folder / f"{JOURNAL}.lock")
         _drop_cut_line(folder / JOURNAL)
-        storage = optuna.storages.JournalStorage(
-            optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
         is_new = not storage.get_all_studies()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -29,8 +29,7 @@ class TrialProcess:
         validations: (step, value of the metric) of all so far.
     """
 
-    def __init__(self, folder: Path, flags: Dict[str, Any], arguments: List[str], threads: int,
-                 metric: str = "MRR"):
+    def __init__(self, folder: Path, flags: Dict[str, Any], arguments: List[str], threads: int, metric: str = "MRR"):
         """flags: of the trial. arguments: further ones of dglke_train, which go before them. threads: of the CPU.
         metric: as metrics.jsonl names it."""
         import yaml

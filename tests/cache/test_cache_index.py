@@ -1,8 +1,7 @@
 """The cache index through Python. csrc/tests/cache compares it with a dictionary with scores, call by call."""
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dglke_frugal._native import CacheIndex
 from dglke_frugal.embedding.keys import SCORE_POLICIES
@@ -11,8 +10,7 @@ KEYS = 40
 calls = st.lists(
     st.tuples(st.sampled_from(["insert_and_evict", "insert_and_evict", "assign", "find", "erase", "time", "epoch"]),
               st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(0, 3)), min_size=1, max_size=12)),
-    max_size=40,
-)
+    max_size=40)
 
 
 @pytest.mark.parametrize("policy", SCORE_POLICIES)
@@ -48,14 +46,6 @@ def test_export_batch_gives_the_slots_asked_for():
     parts = [index.export_batch(first, 3)[1].tolist() for first in range(0, 12, 3)]
     assert [len(part) for part in parts] == [3, 3, 3, 1]
     assert sum(parts, []) == list(range(10))
-
-
-def test_restore_refuses_the_contents_of_another_cache():
-    index, smaller = CacheIndex(300, "lru"), CacheIndex(200, "lru")
-    index.insert_and_evict(np.arange(300), np.ones(300, np.uint64))
-    with pytest.raises(ValueError, match="another cache"):
-        smaller.restore(*index.export_batch(0, 300))
-    assert len(smaller) == 0
 
 
 def test_bad_keys_and_lengths_change_nothing():

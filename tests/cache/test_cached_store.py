@@ -4,11 +4,14 @@ import itertools
 import numpy as np
 import pytest
 
-from dglke_frugal.options import CACHE_POLICIES
+from dglke_frugal import _native
+from dglke_frugal.options import CACHE_POLICIES, ROW_DTYPES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.cache_policy import make_policy
+from dglke_frugal.store.rows.half_embeddings import Rounding
 
 ROWS, DIM, STEPS, LEARNING_RATE = 500, 20, 40, 0.1
+FIRST = 1000  # step, as in a resumed run
 
 
 def workload(seed=0):
@@ -29,9 +32,9 @@ def train(store, lookahead):
     for step, entries in enumerate(steps):
         while announced < min(len(steps), step + lookahead + 1):
             rows = np.unique(np.concatenate([ids for ids, _ in steps[announced]]))
-            store.steps.announce(announced, rows)
+            store.steps.announce(FIRST + announced, rows)
             announced += 1
-        store.steps.begin(step)
+        store.steps.begin(FIRST + step)
         gradients = []
         for ids, noise in entries:
             values = np.empty((len(ids), DIM), np.float32)
@@ -44,29 +47,37 @@ def train(store, lookahead):
         if step == STEPS // 2:
             store.drain()  # as an evaluation does in the middle of a run
     store.drain()
-    return np.array(store.embeddings), np.array(store.state)
+    return np.array(store.embeddings[:]), np.array(store.state)
+
+
+def make_store(dtype, **settings):
+    rounding = Rounding(dtype, 9, 0) if dtype == "fp16" else None
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, rounding=rounding, **settings)
+    store.init_uniform(0.5, 1, 0)
+    return store
 
 
 @pytest.fixture(scope="module")
 def expected():
-    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
-    store.init_uniform(0.5, 1, 0)
-    return train(store, 1)
+    return {dtype: train(make_store(dtype), 1) for dtype in ROW_DTYPES}
 
 
+@pytest.mark.parametrize("dtype", ROW_DTYPES)
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
 @pytest.mark.parametrize("slots", [0, 1, ROWS // 100, ROWS // 20, ROWS])
-def test_no_setting_changes_a_bit(expected, policy, slots):
-    hot = np.arange(ROWS)
-    for lookahead, threads, mode in itertools.product((1, 10), (1, 4), ("p2f", "sync")):
-        store = EmbeddingStore(
-            ROWS, DIM, LEARNING_RATE, hot_rows=[hot],
-            flushing=FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads, slots=slots, policy=policy))
-        store.init_uniform(0.5, 1, 0)
-        embeddings, state = train(store, lookahead)
-        store.close()
-        np.testing.assert_array_equal(embeddings, expected[0], err_msg=f"{lookahead} {threads} {mode}")
-        np.testing.assert_array_equal(state, expected[1], err_msg=f"{lookahead} {threads} {mode}")
+def test_no_setting_changes_a_bit(expected, policy, slots, dtype):
+    before = _native.num_threads()
+    for lookahead, threads, mode in itertools.product((1, 10, 200), (1, 4), ("p2f", "sync")):
+        flushing = FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads, slots=slots, policy=policy)
+        _native.set_num_threads(threads)
+        try:
+            store = make_store(dtype, hot_rows=[np.arange(ROWS)], flushing=flushing)
+            found = train(store, lookahead)
+            store.close()
+        finally:
+            _native.set_num_threads(before)
+        for one, other in zip(found, expected[dtype]):
+            np.testing.assert_array_equal(one, other, err_msg=f"{lookahead} {threads} {mode}")
 
 
 @pytest.mark.parametrize("policy", CACHE_POLICIES)

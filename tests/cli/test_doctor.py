@@ -56,8 +56,7 @@ def test_a_build_without_cuda_says_where_nvcc_is(monkeypatch, capsys, nvcc, mess
     ("always [madvise] never", "always within_size [advise] never deny force", {"one process": True, "several": True}),
     ("always madvise [never]", "always within_size advise [never] deny force",
      {"one process": False, "several": False}),
-    ("[always] madvise never", None, {"one process": True, "several": None}),
-])
+    ("[always] madvise never", None, {"one process": True, "several": None})])
 def test_huge_pages_are_those_that_the_system_grants(private, shared, granted, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(doctor, "HUGE_PAGES", tmp_path)
     (tmp_path / "enabled").write_text(private + "\n")

@@ -41,32 +41,30 @@ def test_every_choice_is_taken(each):
         assert taken == ([choice] if each.many else choice)
 
 
-@pytest.mark.parametrize(
-    "line, name, value",
-    [("--max 7", "max_step", 7),
-     ("--sa x", "save_path", "x"),
-     ("--s x", "save_path", "x"),
-     ("-adv", "neg_adversarial_sampling", True),
-     ("-adv off", "neg_adversarial_sampling", False),
-     ("-de -dr", "double_ent", True),
-     ("--valid=off", "valid", False),
-     ("--val --test", "valid", True),
-     ("-a 2", "adversarial_temperature", 2.0),
-     ("-log 5", "log_interval", 5),
-     ("--log 5", "log_interval", 5),
-     ("-g 3", "gamma", 3.0),
-     ("--gp 0 1", "gpu", [0, 1]),
-     ("--gpu -1", "gpu", [-1]),
-     ("--li x", None, None),
-     ("--hid 8", "hidden_dim", 8),
-     ("--da x", None, None),
-     ("--lr 1e-3", "lr", 1e-3),
-     ("-rc 1e-9 --seed 4", "regularization_coef", 1e-9),
-     ("-pw", "pairwise", True),
-     ("-m 2", "margin", 2.0),
-     ("--ca x", None, None),
-     ("--data_files a b c --seed 1", "data_files", ["a", "b", "c"])],
-)
+@pytest.mark.parametrize("line, name, value", [
+    ("--max 7", "max_step", 7),
+    ("--sa x", "save_path", "x"),
+    ("--s x", "save_path", "x"),
+    ("-adv", "neg_adversarial_sampling", True),
+    ("-adv off", "neg_adversarial_sampling", False),
+    ("-de -dr", "double_ent", True),
+    ("--valid=off", "valid", False),
+    ("--val --test", "valid", True),
+    ("-a 2", "adversarial_temperature", 2.0),
+    ("-log 5", "log_interval", 5),
+    ("--log 5", "log_interval", 5),
+    ("-g 3", "gamma", 3.0),
+    ("--gp 0 1", "gpu", [0, 1]),
+    ("--gpu -1", "gpu", [-1]),
+    ("--li x", None, None),
+    ("--hid 8", "hidden_dim", 8),
+    ("--da x", None, None),
+    ("--lr 1e-3", "lr", 1e-3),
+    ("-rc 1e-9 --seed 4", "regularization_coef", 1e-9),
+    ("-pw", "pairwise", True),
+    ("-m 2", "margin", 2.0),
+    ("--ca x", None, None),
+    ("--data_files a b c --seed 1", "data_files", ["a", "b", "c"])])
 def test_abbreviations(line, name, value):
     if name is None:
         with pytest.raises(SystemExit) as stopped:

@@ -10,14 +10,12 @@ from dglke_frugal.cli.main import main
 from dglke_frugal.nearest import or_nearest
 
 
-@pytest.mark.parametrize(
-    "arguments, says",
-    [(["trian"], "there is no command 'trian'; did you mean 'train'?"),
-     (["xyzzy"], "there is no command 'xyzzy'; choose from compare, doctor"),
-     (["train", "--hiden_dim", "3"], "there is no flag --hiden_dim; did you mean '--hidden_dim'?"),
-     (["train", "--cache_rati", "3"], "there is no flag --cache_rati; did you mean '--cache_ratio'?"),
-     (["predict", "--exec_mod", "3", "--topk", "2"], "there is no flag --topk; did you mean '--topK'?")],
-)
+@pytest.mark.parametrize("arguments, says", [
+    (["trian"], "there is no command 'trian'; did you mean 'train'?"),
+    (["xyzzy"], "there is no command 'xyzzy'; choose from compare, doctor"),
+    (["train", "--hiden_dim", "3"], "there is no flag --hiden_dim; did you mean '--hidden_dim'?"),
+    (["train", "--cache_rati", "3"], "there is no flag --cache_rati; did you mean '--cache_ratio'?"),
+    (["predict", "--exec_mod", "3", "--topk", "2"], "there is no flag --topk; did you mean '--topK'?")])
 def test_the_nearest_name_is_offered(arguments, says, refused):
     with refused(says):
         main(arguments)

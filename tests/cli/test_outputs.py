@@ -44,8 +44,7 @@ WRITE = {
     "eval": lambda path: evaluate.main(["--model_path", RUN, "--json", path]),
     "report": lambda path: report.main([RUN, "--out", path]),
     "export": lambda path: export.main([RUN, path]),
-    "split": lambda path: split.main(["data/train.txt", "--out", f"divided {path.replace('/', ' ')}", "--json", path]),
-}
+    "split": lambda path: split.main(["data/train.txt", "--out", f"divided {path.replace('/', ' ')}", "--json", path])}
 OTHERS = ["ids", "data/train.txt", "data/entities.tsv", "symbolic", "hard",
           *(f"{RUN}/{name}" for name in ("config.json", "config.yaml", "result.json", "entities.tsv", "relations.tsv",
                                          "metrics.jsonl", "g_DistMult_entity.npy"))]

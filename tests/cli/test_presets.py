@@ -42,13 +42,11 @@ def test_names_of_data_sets_are_understood(name):
     assert find_preset(name).name == "fb15k_237/complex"
 
 
-@pytest.mark.parametrize(
-    "name, says",
-    [("wn18rr/complx", "did you mean wn18rr/complex"),
-     ("wn18rr", "did you mean wn18rr/complex, wn18rr/complex_softmax, wn18rr/complex_softmax_500"),
-     ("simple", "did you mean fb15k/simple?"),
-     ("xyzzy", "dglke_frugal presets lists them")],
-)
+@pytest.mark.parametrize("name, says", [
+    ("wn18rr/complx", "did you mean wn18rr/complex"),
+    ("wn18rr", "did you mean wn18rr/complex, wn18rr/complex_softmax, wn18rr/complex_softmax_500"),
+    ("simple", "did you mean fb15k/simple?"),
+    ("xyzzy", "dglke_frugal presets lists them")])
 def test_a_wrong_name_is_answered_with_the_nearest(name, says, refused):
     with refused(says):
         main(["train", "--preset", name])
@@ -105,11 +103,9 @@ def test_bare_defaults_of_a_built_in_data_set_name_a_preset():
     assert any("--preset wn18rr/rotate" in line for line in lines_of(rotate, Graph))
 
 
-@pytest.mark.parametrize(
-    "config",
-    [TrainConfig(graph=GraphConfig(dataset="wn18rr"), loss=LossConfig(lr=0.1)),
-     TrainConfig(graph=GraphConfig(dataset="wn18rr"), model=ModelConfig(gamma=6.0))],
-)
+@pytest.mark.parametrize("config", [
+    TrainConfig(graph=GraphConfig(dataset="wn18rr"), loss=LossConfig(lr=0.1)),
+    TrainConfig(graph=GraphConfig(dataset="wn18rr"), model=ModelConfig(gamma=6.0))])
 def test_nobody_else_is_told(config):
     assert not any("--preset" in line for line in lines_of(config, Graph))
 

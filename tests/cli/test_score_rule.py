@@ -50,12 +50,10 @@ def test_the_rule_of_a_new_run(tmp_path):
     assert configuration(["--config", str(file), "--score_rule", "textbook"])[1].model.score_rule == "textbook"
 
 
-@pytest.mark.parametrize(
-    "flags, messages",
-    [(["--trainer", "dglke", "--score_rule", "textbook"], "DGL-KE's own loop"),
-     (["--backend", "vanilla", "--score_rule", "textbook"], "DGL-KE's own loop"),
-     (["--score_rule", "paper"], "paper")],
-)
+@pytest.mark.parametrize("flags, messages", [
+    (["--trainer", "dglke", "--score_rule", "textbook"], "DGL-KE's own loop"),
+    (["--backend", "vanilla", "--score_rule", "textbook"], "DGL-KE's own loop"),
+    (["--score_rule", "paper"], "paper")])
 def test_what_cannot_be_is_a_sentence(train, refused, flags, messages):
     with refused(messages):
         train(*flags)

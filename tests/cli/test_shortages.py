@@ -12,9 +12,8 @@ import dglke_frugal
 from dglke_frugal import _native
 from dglke_frugal.cli.errors import reports_input_errors
 from dglke_frugal.errors import InputError, shortage
-from dglke_frugal.training.processes import rank_child
+from dglke_frugal.training.processes import launch, rank_child
 from dglke_frugal.training.checkpoint.checkpoint import CheckpointFolder
-from dglke_frugal.training.processes import launch
 from dglke_frugal.training.processes.launch import OwnProcesses
 from dglke_frugal.training.run.loop import TrainingLoop
 from dglke_frugal.training.tables.tables import Tables
@@ -55,8 +54,7 @@ def wrapped():
     (raises(OSError(errno.ENFILE, os.strerror(errno.ENFILE))), "no more open files"),
     (raises(BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))), "no more threads"),  # of fork
     (raises(RuntimeError("can't start new thread")), "no more threads"),
-    (raises(_native.ThreadShortage("The system gives this process no more threads.")), "no more threads"),
-])
+    (raises(_native.ThreadShortage("The system gives this process no more threads.")), "no more threads")])
 def test_a_command_says_what_there_is_no_more_of(call, messages, refused):
     with refused(messages, "; "):
         reports_input_errors(lambda arguments: call())([])

@@ -70,8 +70,7 @@ def unused(*arguments, resumed=False):
     (["-g", 5, "--model_name", "ComplEx"], ""),  # which start values depend on
     (["-g", 5, "--model_name", "RotatE", "-de", "--init", "normal"], ""),
     (["-rn", 2, "--loss_genre", "Softmax", "--neg_sample_size", "all", "--regularizer", "n3"], "regularization_norm"),
-    (["--regularizer", "n3", "-rc", 0], "regularizer"),
-])
+    (["--regularizer", "n3", "-rc", 0], "regularizer")])
 def test_what_has_no_effect(flags, names):
     assert unused(*flags) == set(names.split())
 

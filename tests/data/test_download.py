@@ -94,10 +94,8 @@ BOMB = b"0" * (8 << 20)
         (archive({**GOOD, link("wn18/link"): "/etc/passwd"}), {}, "holds 'wn18/link', which is no plain file"),
         (archive(GOOD, **{"wn18/bomb": BOMB}), {}, "would unpack to 8,388,[0-9]+ bytes, too many"),
         (archive(GOOD, **{"wn18/bomb": BOMB}).replace((8 << 20).to_bytes(4, "little"), (9).to_bytes(4, "little")), {},
-         "is not a sound zip archive"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+         "is not a sound zip archive")],
+    ids=lambda value: value if isinstance(value, str) else "")
 def test_refused_whole(tmp_path, serve, body, options, says):
     serve(body, **options)
     with pytest.raises(InputError, match=says) as caught:

@@ -65,8 +65,7 @@ def test_relations_are_true(families):
         elif r == "cousin_of":
             assert not parents[h] & parents[t]
             assert {g for p in parents[h] for g in parents.get(p, ())} & {
-                g for p in parents[t] for g in parents.get(p, ())
-            }
+                g for p in parents[t] for g in parents.get(p, ())}
         elif r == "spouse_of":
             assert parents.get(h, {h}) != parents.get(t, {t})
 

@@ -141,19 +141,17 @@ def test_blank_rows_and_spaces_of_csv_are_left_out_and_orders_apply(tmp_path):
     assert triples(graph, "train") == [("a", "r", "b"), ("a", "r", "c")]
 
 
-@pytest.mark.parametrize(
-    "content, says",
-    [(b"a,r\n", "line 1 has 2 columns where 3 are needed"),
-     (b"a,r,b\na,r,b,c\n", "line 2 has 4 columns where 3 are needed"),
-     (b"a,r,b\na,,b\n", "line 2: the relation has no name"),
-     (b'a,r,b\n"a,r,b\n', "is not CSV"),
-     (b'a,r,"b\tc"\n', "r,b"),
-     (b'x,y\n"a\nb",r,c\n', "line 1 has 2 columns"),
-     (b'x,y,z\n"a\nb",r,c\n', "line 3: the name 'a.nb' of the head has a tab or a line end"),
-     (b"\xff,r,b\n", "is not valid UTF-8"),
-     (b"", "has no triples"),
-     (b"head,relation,tail\n", "has no triples")],
-)
+@pytest.mark.parametrize("content, says", [
+    (b"a,r\n", "line 1 has 2 columns where 3 are needed"),
+    (b"a,r,b\na,r,b,c\n", "line 2 has 4 columns where 3 are needed"),
+    (b"a,r,b\na,,b\n", "line 2: the relation has no name"),
+    (b'a,r,b\n"a,r,b\n', "is not CSV"),
+    (b'a,r,"b\tc"\n', "r,b"),
+    (b'x,y\n"a\nb",r,c\n', "line 1 has 2 columns"),
+    (b'x,y,z\n"a\nb",r,c\n', "line 3: the name 'a.nb' of the head has a tab or a line end"),
+    (b"\xff,r,b\n", "is not valid UTF-8"),
+    (b"", "has no triples"),
+    (b"head,relation,tail\n", "has no triples")])
 def test_csv_that_cannot_be_read_is_one_sentence(tmp_path, content, says):
     (tmp_path / "train.csv").write_bytes(content)
     if says == "r,b":  # a TAB on the first line: text

@@ -7,8 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dglke_frugal.data import cache as parsed
-from dglke_frugal.data import load_graph, text
+from dglke_frugal.data import cache as parsed, load_graph, text
 from dglke_frugal.errors import InputError
 
 FILES = ["train", "valid", "test"]
@@ -112,23 +111,18 @@ def test_what_changes_while_it_is_read_is_not_kept(arguments, tmp_path, monkeypa
     assert equal(graph, load_graph(**{**arguments, "cache": False}))
 
 
-def test_unwritable_folder_is_only_logged(arguments, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(parsed.os, "access", lambda *_: False)
+def full(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("call, does, says", [("access", lambda *_: False, "is not writable"),
+                                              ("posix_fallocate", full, "No space left")])
+def test_what_cannot_be_written_is_only_logged(arguments, tmp_path, caplog, monkeypatch, call, does, says):
+    monkeypatch.setattr(parsed.os, call, does)
     with caplog.at_level(logging.INFO, "dglke_frugal.data"):
         graph = load_graph(**arguments)
     assert len(graph.train) == 500 and not cache_files(tmp_path)
-    assert "is not writable" in caplog.text
-
-
-def test_full_disk_is_only_logged(arguments, tmp_path, caplog, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(parsed.os, "posix_fallocate", full)
-    with caplog.at_level(logging.INFO, "dglke_frugal.data"):
-        graph = load_graph(**arguments)
-    assert len(graph.train) == 500 and not cache_files(tmp_path)
-    assert "No space left" in caplog.text
+    assert says in caplog.text
 
 
 def test_damage_leaves_no_cache(arguments, tmp_path):

@@ -112,12 +112,10 @@ def test_biokg(tmp_path):
     assert (graph.n_entities, graph.n_relations) == (N_ENTITIES, N_RELATIONS)
     for split, content in contents.items():
         head, tail = (
-            [begin[kind] + i for kind, i in zip(content[f"{side}_type"], content[side])] for side in ("head", "tail")
-        )
+            [begin[kind] + i for kind, i in zip(content[f"{side}_type"], content[side])] for side in ("head", "tail"))
         same(graph.splits[split], head, content["relation"], tail)
     expected = (
-        contents["valid"]["tail_neg"] + np.array([begin[kind] for kind in contents["valid"]["tail_type"]])[:, None]
-    )
+        contents["valid"]["tail_neg"] + np.array([begin[kind] for kind in contents["valid"]["tail_type"]])[:, None])
     np.testing.assert_array_equal(graph.candidates["valid"]["tail_neg"](), expected)
     assert graph.entity_names[20] == "drug:dr, 0" and graph.entity_names.id_of("protein:pr, 29") == 59
 
@@ -241,8 +239,7 @@ def link_damages(split, counts):
         (*pt(train, put("tail", 7, 60)), "row 7: tail 60 is not between 0 and"),
         (*pt(train, put("relation", 7, -1)), "row 7: relation -1 is not between 0 and"),
         (*pt(test, put("head", 8, -2)), "row 8: head -2 is not between"),
-        (*pt(test, put("relation", 8, 7)), "row 8: relation 7 is not between 0 and 6"),
-    ]
+        (*pt(test, put("relation", 8, 7)), "row 8: relation 7 is not between 0 and 6")]
 
 
 def with_first(content, value):
@@ -280,8 +277,7 @@ TABLE = {
         (*pt("split/random/train.pt", lambda content: with_first(content, "gene")),
          "head_type 'gene' is none of disease, drug"),
         (*pt("split/random/train.pt", lambda content: {**content, "tail_type": ["drug"]}),
-         "lacks 'tail_type' for each"),
-    ],
+         "lacks 'tail_type' for each")],
     "wikikg90Mv2": challenge_damages("val_t")
     + [(*npy(NPY.format("val_t"), put_row(3, 0, 60)), "row 3: tail 60"),
        (*npy(NPY.format("val_t"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)")],
@@ -295,18 +291,15 @@ TABLE = {
        (*npy(NPY.format("val_t_candidate"), lambda a: a[:, 0]), r"shape \(12,\), not integers"),
        (*npy(NPY.format("val_t_candidate"), lambda a: a[:, :0]), "has no rows or no columns"),
        (*npy(NPY.format("val_t_candidate"), np.asfortranarray), "stored by columns"),
-       (*npy(NPY.format("val_t_candidate"), lambda a: a.astype(bool)), "is bool")],
-}
+       (*npy(NPY.format("val_t_candidate"), lambda a: a.astype(bool)), "is bool")]}
 MAKE = {"wikikg2": make_wikikg2, "biokg": make_biokg, "wikikg90M": lambda root: make_wikikg90m(root, 1),
         "wikikg90Mv2": lambda root: make_wikikg90m(root, 2)}
 
 
-@pytest.mark.parametrize(
-    "dataset, file, damage, says",
-    [pytest.param(dataset, *row, id=f"{dataset}-{number}-{row[0]}")
-     for dataset, rows in TABLE.items()
-     for number, row in enumerate(rows)],
-)
+@pytest.mark.parametrize("dataset, file, damage, says", [
+    pytest.param(dataset, *row, id=f"{dataset}-{number}-{row[0]}")
+    for dataset, rows in TABLE.items()
+    for number, row in enumerate(rows)])
 def test_damaged(tmp_path, dataset, file, damage, says):
     folder, _ = MAKE[dataset](tmp_path)
     damage(folder)

@@ -6,8 +6,7 @@ import shlex
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dglke_frugal.cli import split
 from dglke_frugal.cli.train import main as dglke_train
@@ -188,18 +187,16 @@ def test_the_command_that_is_printed_works_for_any_file_name(tmp_path, monkeypat
     assert "Test average MRR" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "arguments, says",
-    [(["nothing.tsv"], "nothing.tsv does not exist"),
-     (["my.tsv", "--valid", "1.5"], "--valid is 1.5; give a share"),
-     (["my.tsv", "--test", "-1"], "--test is -1"),
-     (["my.tsv", "--test", "half"], "'half' is neither a share nor a number of triples"),
-     (["my.tsv", "--order", "hhr"], "unknown --format"),
-     (["my.tsv", "--seed", "-1"], "--seed is -1"),
-     (["my.tsv", "--out", "my.tsv/x"], "cannot make the folder"),
-     (["train.tsv", "--out", "."], "is the file that is divided"),
-     (["two.tsv"], "line 1 has 2 columns")],
-)
+@pytest.mark.parametrize("arguments, says", [
+    (["nothing.tsv"], "nothing.tsv does not exist"),
+    (["my.tsv", "--valid", "1.5"], "--valid is 1.5; give a share"),
+    (["my.tsv", "--test", "-1"], "--test is -1"),
+    (["my.tsv", "--test", "half"], "'half' is neither a share nor a number of triples"),
+    (["my.tsv", "--order", "hhr"], "unknown --format"),
+    (["my.tsv", "--seed", "-1"], "--seed is -1"),
+    (["my.tsv", "--out", "my.tsv/x"], "cannot make the folder"),
+    (["train.tsv", "--out", "."], "is the file that is divided"),
+    (["two.tsv"], "line 1 has 2 columns")])
 def test_what_cannot_be_divided(tmp_path, monkeypatch, refused, arguments, says):
     monkeypatch.chdir(tmp_path)
     for name in ("my.tsv", "train.tsv"):
@@ -215,8 +212,7 @@ def test_what_cannot_be_divided(tmp_path, monkeypatch, refused, arguments, says)
     ("facts.csv", '"tail","head","relation"\n' + "".join(f'"e{(i + j) % 9}","e{i}, x","next"\n' for i in range(9)
                                                           for j in range(3))),
     ("facts.tsv", "head\trelation\ttail\n" + "".join(f"e{i}, x\tnext\te{(i + j) % 9}\n" for i in range(9)
-                                                     for j in range(3))),
-])
+                                                     for j in range(3)))])
 def test_tables_and_headers_become_lines_of_names(tmp_path, capsys, name, content):
     (tmp_path / name).write_text(content)
     split.main([str(tmp_path / name), "--valid", "3", "--test", "3"])

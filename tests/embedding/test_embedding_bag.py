@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 import torch
 from devices import CUDA
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, EmbeddingBag, Uniform

@@ -3,13 +3,12 @@ import numpy as np
 import pytest
 import torch
 from devices import CUDA
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dglke_frugal import optim
 from dglke_frugal.embedding import CacheConfig, Constant, Embedding, EmbeddingBag, Lookahead, Uniform
 from dglke_frugal.errors import InputError
-from embedding.plain import PlainTable
+from embedding.plain import PlainKeys, PlainTable
 
 DIM, CAPACITY = 5, 6
 POLICIES = ["lru", "lfu", "epoch_lru", "epoch_lfu", "customized"]
@@ -32,53 +31,9 @@ def start(key, init=Uniform(-1, 1)):
         return module(torch.tensor([key]))[0]
 
 
-class PlainKeys:
-    """One set of at most 128 rows: slot -> [key, score, time of last use], and a plain table of the rows."""
-
-    def __init__(self, policy, capacity):
-        self.policy, self.slots = policy, [None] * capacity
-        self.table = PlainTable(torch.zeros(capacity, DIM), OPTIMIZER)
-        self.time = self.epoch = 0
-        self.evicted = []
-
-    def place(self, key):
-        return next((slot for slot, entry in enumerate(self.slots) if entry and entry[0] == key), None)
-
-    def score(self, old, given):
-        upper = self.epoch << 32
-        return {"lru": self.time, "lfu": (old or 0) + given, "epoch_lru": upper | self.time,
-                "epoch_lfu": upper | (((old or 0) & 0xFFFFFFFF) + given), "customized": given}[self.policy]
-
-    def bring_in(self, keys, scores):
-        """The slot of each key; None where it was refused."""
-        self.time += 1
-        given = {}
-        for key, score in zip(keys, scores):
-            given[key] = max(given.get(key, 0), score) if self.policy == "customized" else given.get(key, 0) + 1
-        places = {key: self.place(key) for key in given}
-        for key, slot in places.items():
-            if slot is not None:
-                self.slots[slot][1:] = [self.score(self.slots[slot][1], given[key]), self.time]
-        for key, count in given.items():
-            if places[key] is None:
-                slot = self.new_place(self.score(None, count))
-                if slot is not None:
-                    if self.slots[slot]:
-                        self.evicted.append((self.slots[slot][0], self.table.weight[slot].copy(), self.slots[slot][1]))
-                    self.slots[slot] = [key, self.score(None, count), self.time]
-                    self.table.weight[slot], self.table.state[slot] = start(key).numpy(), 0
-                places[key] = slot
-        return [places[key] for key in keys]
-
-    def new_place(self, score):
-        if None in self.slots:
-            return self.slots.index(None)
-        old = [(entry[1], entry[2], slot) for slot, entry in enumerate(self.slots) if entry[2] != self.time]
-        return min(old)[2] if old and min(old)[0] <= score else None
-
-    def rows(self, keys, places):
-        return torch.stack([start(key) if slot is None else torch.from_numpy(self.table.weight[slot].copy())
-                            for key, slot in zip(keys, places)])
+def values_of(keys, rows):
+    """rows: of a PlainKeys, None where a key was refused."""
+    return torch.stack([start(key) if row is None else row.values for key, row in zip(keys, rows)])
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
@@ -89,7 +44,8 @@ def test_a_full_table_does_what_a_dictionary_with_scores_does(policy, device):
            cache=st.sampled_from([IN_PLACE, CacheConfig(cache_ratio=0.5), CacheConfig(cache_ratio=0.0, lookahead=2)]),
            ahead=st.sampled_from([0, 1, 4]), seed=st.integers(0, 3))
     def every_program(program, cache, ahead, seed):
-        module, plain = make(policy, keep_evicted=True, cache=cache, device=device), PlainKeys(policy, CAPACITY)
+        module = make(policy, keep_evicted=True, cache=cache, device=device)
+        plain = PlainKeys(policy, CAPACITY, OPTIMIZER, start)
         random = np.random.default_rng(seed)
         scores = [random.integers(0, 5, len(keys)) for _, keys in program]
         scores_in = [torch.from_numpy(each) if policy == "customized" else None for each in scores]
@@ -99,28 +55,26 @@ def test_a_full_table_does_what_a_dictionary_with_scores_does(policy, device):
             ids = torch.tensor(keys)
             if what == "read":
                 with torch.no_grad():
-                    expected = plain.rows(keys, [plain.place(key) for key in keys])
-                    assert torch.equal(module(ids).cpu(), expected)
+                    assert torch.equal(module(ids).cpu(), values_of(keys, plain.find(keys)))
                 continue
             for j in train[asked + module._table.pending : asked + ahead]:
                 module.prefetch(torch.tensor(program[j][1]), scores=scores_in[j])
             asked += 1
             values = module(ids, scores_in[i])
-            places = plain.bring_in(keys, scores[i].tolist())
-            assert torch.equal(values.detach().cpu(), plain.rows(keys, places))
+            rows = plain.bring_in(keys, scores[i].tolist())
+            assert torch.equal(values.detach().cpu(), values_of(keys, rows))
             gradient = torch.from_numpy(random.standard_normal((len(keys), DIM), np.float32))
             values.backward(gradient.to(values.device))
-            kept = [k for k, slot in enumerate(places) if slot is not None]
-            plain.table.update(torch.tensor([places[k] for k in kept], dtype=torch.long), gradient[kept])
+            for row in {id(row): row for row in rows if row is not None}.values():
+                row.move(gradient[[each is row for each in rows]], OPTIMIZER.lr)
         held, rows = module.items()
-        used = [slot for slot, entry in enumerate(plain.slots) if entry]
-        assert held.tolist() == [plain.slots[slot][0] for slot in used] and module.num_keys == len(used)
-        np.testing.assert_array_equal(rows.numpy(), plain.table.weight[used])
+        assert held.tolist() == [key for key, *_ in plain.used] and module.num_keys == len(plain.used)
+        assert all(torch.equal(values, row.values) for values, (*_, row) in zip(rows, plain.used))
         went = module.take_evicted()
         assert (went is None) == (not plain.evicted)
         for k, (key, row, score) in enumerate(plain.evicted):
             assert (went.keys[k], went.scores[k]) == (key, score)
-            np.testing.assert_array_equal(went.rows[k], row)
+            np.testing.assert_array_equal(went.rows[k], row.numpy())
         assert module.take_evicted() is None
 
     every_program()

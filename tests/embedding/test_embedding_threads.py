@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from dglke_frugal import Embedding, optim
+from dglke_frugal import Embedding, _native, optim
 from dglke_frugal.embedding import CacheConfig, Constant, Uniform
 from embedding.forked import in_a_fork
 
@@ -26,14 +26,17 @@ def trained(cache):
 
 @pytest.mark.parametrize("cache", [CacheConfig(flush="none"), CacheConfig(cache_ratio=0.1)], ids=["in place", "p2f"])
 def test_any_number_of_threads_gives_the_same_bits(cache):
-    threads = torch.get_num_threads()
+    """PyTorch's and the extension's own."""
+    before = torch.get_num_threads(), _native.num_threads()
     results = []
     try:
         for count in (1, 2, 5):
             torch.set_num_threads(count)
+            _native.set_num_threads(count)
             results.append(trained(cache))
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before[0])
+        _native.set_num_threads(before[1])
     for each in results[1:]:
         assert torch.equal(each, results[0])
 

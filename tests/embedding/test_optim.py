@@ -35,7 +35,7 @@ def train(table, steps, **settings):
         losses(table, ids).backward()
 
 
-def beside_torch(ours, make_theirs, ids_of_steps, sparse, step=None):
+def compared_with_torch(ours, make_theirs, ids_of_steps, sparse, step=None):
     """The weights of both after the same steps."""
     table = make(ours)
     theirs = torch.nn.Embedding(ROWS, DIM, sparse=sparse)
@@ -58,14 +58,14 @@ def beside_torch(ours, make_theirs, ids_of_steps, sparse, step=None):
     (optim.Adagrad(0.1), lambda p: torch.optim.Adagrad(p, 0.1), False),
     (optim.SGD(0.01), lambda p: torch.optim.SGD(p, 0.01), False)])
 def test_they_are_torchs_where_each_step_uses_all_rows(ours, theirs, sparse):
-    torch.testing.assert_close(*beside_torch(ours, theirs, batches(25), sparse), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(*compared_with_torch(ours, theirs, batches(25), sparse), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("ours, theirs", [
     (optim.Adam(0.05), lambda p: torch.optim.SparseAdam(p, 0.05)),
     (optim.Adagrad(0.1), lambda p: torch.optim.Adagrad(p, 0.1)), (optim.SGD(0.01), lambda p: torch.optim.SGD(p, 0.01))])
 def test_they_are_torchs_for_sparse_gradients(ours, theirs):
-    torch.testing.assert_close(*beside_torch(ours, theirs, batches(25, most=9), True), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(*compared_with_torch(ours, theirs, batches(25, most=9), True), rtol=1e-4, atol=1e-5)
 
 
 @CACHES

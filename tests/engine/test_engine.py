@@ -1,8 +1,5 @@
 """The engine through Python: what it refuses, the memory it takes, and who hears when a rank ends."""
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 
@@ -32,16 +29,14 @@ class Engine(_native.Engine):
         self.close()
 
 
-@pytest.mark.parametrize(
-    "rows, occurrences, message",
-    [([1, 1], [1] * 4, "ascending"),
-     ([2, 1], [1] * 4, "ascending"),
-     ([-1], [1] * 2, "out of range"),
-     ([4], [1] * 2, "out of range"),
-     ([0, 1, 2, 3, 4], [1] * 10, "5 rows"),
-     ([0, 1], [1] * 3, "occurrences"),
-     ([0], [1, -1], "negative")],
-)
+@pytest.mark.parametrize("rows, occurrences, message", [
+    ([1, 1], [1] * 4, "ascending"),
+    ([2, 1], [1] * 4, "ascending"),
+    ([-1], [1] * 2, "out of range"),
+    ([4], [1] * 2, "out of range"),
+    ([0, 1, 2, 3, 4], [1] * 10, "5 rows"),
+    ([0, 1], [1] * 3, "occurrences"),
+    ([0], [1, -1], "negative")])
 def test_wrong_registrations_are_refused_with_a_sentence(rows, occurrences, message):
     with Engine(9 if len(rows) == 5 else 4, ranks=2) as engine:
         with pytest.raises(ValueError, match=message):
@@ -60,14 +55,12 @@ def test_steps_out_of_order_or_beyond_the_lookahead_are_refused():
             client.register_step(3, *nothing)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [(dict(ranks=0), "one rank"),
-     (dict(lookahead=0), "lookahead"),
-     (dict(flush_threads=0), "flush thread"),
-     (dict(mode="fast"), "no flush mode 'fast'"),
-     (dict(max_rows_per_step=0), "max_rows_per_step")],
-)
+@pytest.mark.parametrize("change, message", [
+    (dict(ranks=0), "one rank"),
+    (dict(lookahead=0), "lookahead"),
+    (dict(flush_threads=0), "flush thread"),
+    (dict(mode="fast"), "no flush mode 'fast'"),
+    (dict(max_rows_per_step=0), "max_rows_per_step")])
 def test_wrong_configurations_are_refused_with_a_sentence(change, message):
     with pytest.raises(ValueError, match=message):
         Engine(**change)
@@ -111,27 +104,6 @@ def test_an_exception_in_the_context_stops_the_other_ranks_with_its_message():
         raise ValueError("out of coffee")
     thread.join()
     assert seen == [True]
-
-
-def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behind():
-    child_code = ("import sys, time, numpy as np; from dglke_frugal import _native;"
-                  "client = _native.attach_rank(sys.argv[1], 1);"
-                  "client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32));"
-                  "print('ready', flush=True); time.sleep(60)")
-    with Engine(ranks=2) as engine:
-        client = engine.client(0)
-        client.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
-        child = subprocess.Popen([sys.executable, "-c", child_code, engine.segment_path], stdout=subprocess.PIPE)
-        assert child.stdout.readline() == b"ready\n"
-        assert not names_of(child.pid)
-        client.begin(0)
-        client.wait_gate(0)
-        client.publish(0)
-        child.send_signal(signal.SIGKILL)
-        with pytest.raises(EngineError, match=rf"Rank 1 \(process {child.pid}\) has ended"):
-            client.drain()
-        child.wait()
-        child.stdout.close()
 
 
 def test_a_name_in_shared_memory_is_seen_while_it_would_be_left():

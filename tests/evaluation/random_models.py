@@ -32,6 +32,5 @@ def random_triples(model, count, seed=1):
         [rng.integers(0, len(model.entity), count),
          rng.integers(0, len(model.relation), count),
          rng.integers(0, len(model.entity), count)],
-        axis=1,
-    )
+        axis=1)
     return tuple(np.unique(rows, axis=0).T)

@@ -91,12 +91,10 @@ def test_given_candidates(name, rule):
         assert (compared.better[i], compared.equal[i]) == (better[0], equal[0] + itself)
 
 
-@pytest.mark.parametrize(
-    "candidates, message",
-    [(np.zeros((2, 3), int), "one list of candidates per triple"),
-     (np.full((1, 3), 61), "not an entity"),
-     (np.full((1, 3), -1), "not an entity")],
-)
+@pytest.mark.parametrize("candidates, message", [
+    (np.zeros((2, 3), int), "one list of candidates per triple"),
+    (np.full((1, 3), 61), "not an entity"),
+    (np.full((1, 3), -1), "not an entity")])
 def test_bad_lists_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):
         rank_against_given(random_model("DistMult"), "head", tuple(np.zeros(1, int) for _ in range(3)), candidates)

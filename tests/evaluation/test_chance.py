@@ -39,8 +39,7 @@ def test_known_answers_do_not_compete():
         (0.06, 100, True),
         (0.12, 100, False),
         (0.01, 2_500_000, False),  # thousands of times chance: little, and not nothing
-    ],
-)
+    ])
 def test_who_is_near(mrr, entities, near):
     assert chance(mrr, np.array([entities])).near is near
 

@@ -19,8 +19,7 @@ def known(graphs):
             rows.append(
                 (entities.setdefault(head, len(entities)),
                  relations.setdefault(relation, len(relations)),
-                 entities.setdefault(tail, len(entities)))
-            )
+                 entities.setdefault(tail, len(entities))))
     return KnownTriples([np.array(rows)])
 
 
@@ -34,8 +33,7 @@ def trained_model(path):
 @pytest.mark.parametrize(
     "name, as_tensor",
     [(name, False) for name in TRACES]
-    + [(name, True) for name in ("transe_l1", "transe_l2_adv", "complex", "rotate", "transr")],
-)
+    + [(name, True) for name in ("transe_l1", "transe_l2_adv", "complex", "rotate", "transr")])
 def test_ranks_are_those_of_dglke(golden, known, name, as_tensor):
     trace, model = trained_model(golden / f"{name}.npz")
     if as_tensor:

@@ -25,8 +25,7 @@ def test_answers(monkeypatch, entities, relations, count, dtype):
     for side, fixed, expected in ((known.tails, 0, tails), (known.heads, 2, heads)):
         # Triples that are there, some of them twice, and some that are not; the last relation is in no query.
         asked = [
-            np.concatenate([parts[0][i][::3], parts[0][i][:9], rng.integers(0, sizes[i], 500)]) for i in (fixed, 1)
-        ]
+            np.concatenate([parts[0][i][::3], parts[0][i][:9], rng.integers(0, sizes[i], 500)]) for i in (fixed, 1)]
         if relations > 1:
             keep = asked[1] < relations - 1
             asked = [column[keep] for column in asked]

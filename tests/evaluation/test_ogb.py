@@ -110,16 +110,14 @@ def test_a_split_of_the_challenge(rng, version):
     assert found["mrr"] == pytest.approx(np.mean(expected)) and found["mrr"] > 0
 
 
-@pytest.mark.parametrize(
-    "ask, message",
-    [(lambda model: evaluate_challenge(model, {"hr": lambda: np.zeros((1, 2), int)}), "published answers"),
-     (lambda model: evaluate_link(model, ([0], [0], [1]), {}), "head_neg"),
-     (lambda model: evaluate_link(model, ([0], [0], [999]), {}), "tail 999"),
-     (lambda model: predict_tails(model, [0], [0], np.zeros((2, 3), int)), "one list per query"),
-     (lambda model: predict_tails(model, [0], [0], np.full((1, 3), 999)), "not an entity"),
-     (lambda model: predict_tails(random_model("TransR"), [0], [0]), "TransR"),
-     (lambda model: predicted_mrr(np.zeros((2, 9)), np.zeros(2)), "shape")],
-)
+@pytest.mark.parametrize("ask, message", [
+    (lambda model: evaluate_challenge(model, {"hr": lambda: np.zeros((1, 2), int)}), "published answers"),
+    (lambda model: evaluate_link(model, ([0], [0], [1]), {}), "head_neg"),
+    (lambda model: evaluate_link(model, ([0], [0], [999]), {}), "tail 999"),
+    (lambda model: predict_tails(model, [0], [0], np.zeros((2, 3), int)), "one list per query"),
+    (lambda model: predict_tails(model, [0], [0], np.full((1, 3), 999)), "not an entity"),
+    (lambda model: predict_tails(random_model("TransR"), [0], [0]), "TransR"),
+    (lambda model: predicted_mrr(np.zeros((2, 9)), np.zeros(2)), "shape")])
 def test_bad_requests_are_refused(model, ask, message):
     with pytest.raises(InputError, match=message):
         ask(model)

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from evaluation.random_models import BY_RULE, NAMES, random_model, random_triples
 from evaluation.ranking_oracle import better_and_equal, score
 
@@ -57,8 +56,7 @@ def test_penalized_known_answers(name, rule):
         expected = []
         for head, relation, tail in zip(*test):
             answers = [
-                t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)
-            ]
+                t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)]
             true = log_sigmoid(score(model, head, relation, tail))
             expected.append(sum(log_sigmoid(score(model, *answer, corrupted=side)) - 1 >= true for answer in answers))
         more += sum(expected)

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from embedding.plain import PlainTable, with_rate
+from embedding.plain import PlainKeys, Row
 
 from dglke_frugal import Embedding, EmbeddingBag, optim
 from dglke_frugal.embedding import CacheConfig, Uniform
@@ -18,82 +18,6 @@ DIM, ROWS, STEPS = 3, 9, 50
 OPTIMIZERS = (optim.SGD(0.5), optim.RowwiseAdagrad(0.5), optim.Adagrad(0.5), optim.Adagrad(0.5, clip=1.0))
 POLICIES = ("lru", "lfu", "epoch_lru", "epoch_lfu", "customized")
 INIT = Uniform(-1, 1)
-
-
-class Row:
-    """One row, and whether the table has it."""
-
-    def __init__(self, values, optimizer):
-        self.plain, self.there = PlainTable(values[None], optimizer), True
-
-    @property
-    def values(self):
-        return torch.from_numpy(self.plain.weight[0].copy())
-
-    def move(self, gradients, rate):
-        self.plain.optimizer = with_rate(self.plain.optimizer, rate)
-        self.plain.update(torch.zeros(len(gradients), dtype=torch.long), gradients)
-
-
-class PlainKeys:
-    """Rows by key, in one set. places: [key, score, time of the last use, row], or None."""
-
-    def __init__(self, policy, capacity, optimizer):
-        self.policy, self.optimizer, self.places = policy, optimizer, [None] * capacity
-        self.time = self.epoch = 0
-        self.evicted = []
-
-    @property
-    def used(self):
-        return [place for place in self.places if place]
-
-    def find(self, keys):
-        held = {place[0]: place[3] for place in self.used}
-        return [held.get(key) for key in keys]
-
-    def score(self, old, given):
-        epoch = self.epoch << 32
-        return {"lru": self.time, "lfu": old + given, "epoch_lru": epoch | self.time, "customized": given,
-                "epoch_lfu": epoch | (old & 0xFFFFFFFF) + given}[self.policy]
-
-    def bring_in(self, keys, scores):
-        self.time += 1
-        given = {}
-        for key, score in zip(keys, scores):
-            given[key] = max(given.get(key, 0), score) if self.policy == "customized" else given.get(key, 0) + 1
-        for place in self.used:
-            if place[0] in given:
-                place[1:3] = self.score(place[1], given.pop(place[0])), self.time
-        for key, count in given.items():
-            self.insert(key, self.score(0, count))
-        return self.find(keys)
-
-    def insert(self, key, score):
-        taken = len(self.used)
-        if taken < len(self.places):  # the place behind as many as are taken, or the first one that is free
-            at = taken if self.places[taken] is None else self.places.index(None)
-        else:
-            old = [(place[1], place[2], at) for at, place in enumerate(self.places) if place[2] != self.time]
-            if not old or min(old)[0] > score:
-                return
-            at = min(old)[2]
-            gone = self.places[at]
-            gone[3].there = False
-            self.evicted.append((gone[0], gone[3].values, gone[1]))
-        self.places[at] = [key, score, self.time, Row(start(key), self.optimizer)]
-
-    def erase(self, keys):
-        there = [row is not None for row in self.find(keys)]
-        for at, place in enumerate(self.places):
-            if place and place[0] in keys:
-                place[3].there, self.places[at] = False, None
-        return there
-
-    def reload(self):
-        """Rows that are loaded are other rows."""
-        self.evicted = []
-        for place in self.used:
-            place[3].there, place[3] = False, copy.deepcopy(place[3])
 
 
 def start(key, known={}):
@@ -271,7 +195,7 @@ class ByKey(Program):
     def make(self, **settings):
         policy, capacity = self.one_of(*self.policies), int(self.random.integers(1, 6))
         self.scored = policy == "customized"
-        self.plain = PlainKeys(policy, capacity, self.optimizer)
+        self.plain = PlainKeys(policy, capacity, self.optimizer, start)
         return self.make_one(None, DIM, keys="int64", capacity=capacity, policy=policy, keep_evicted=True, **settings)
 
     def find(self, keys):

@@ -27,8 +27,7 @@ RUNS = {
     "softmax": ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all",
                 "--optimizer", "adagrad", "--regularizer", "n3", "-rc", "0.01", "--entity_dropout", "0.1"],
     "small chunks": ["--model_name", "RESCAL", "--score_rule", "dglke", "--neg_chunk_size", "2", "--exclude_positive",
-                     "--init", "normal", "--init_scale", "0.1"],
-}
+                     "--init", "normal", "--init_scale", "0.1"]}
 # Other values than those above, of each flag that has no choices. Switches are given where the run does not have them.
 OTHER = {
     "data_path": ["elsewhere"], "dataset": ["other"], "format": ["raw_udd_htr", "udd_hrt"],
@@ -46,8 +45,7 @@ OTHER = {
     "log_interval": ["7"], "seed": ["4"], "checkpoint_interval": ["0", "7"], "early_stop_patience": ["1", "0"],
     "lr_patience": ["2", "0"], "lr_decay_at": ["15", "30 15", "25"], "lr_factor": ["0.3"], "init_from": ["."],
     "cache_ratio": ["0.3", "1"], "cache_size": ["1KiB"], "lookahead": ["3"], "sampler_threads": ["2"],
-    "flush_threads": ["1"],
-}
+    "flush_threads": ["1"]}
 CHOSEN = {name for name, each in OPTIONS.items() if each.choices} - {"trackers"}
 SWITCHES = {name for name, each in OPTIONS.items() if each.is_switch}
 

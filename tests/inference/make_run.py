@@ -18,9 +18,7 @@ def write_run(folder, model, dataset="toy", graph=None, **config):
         json.dumps(
             {"dataset": dataset, "model": model.name, "emb_size": model.hidden_dim, "gamma": model.gamma,
              "double_ent": double_ent, "double_rel": False, "emap_file": "entities.tsv", "rmap_file": "relations.tsv",
-             **config}
-        )
-    )
+             **config}))
     (folder / "entities.tsv").write_text("".join(f"{i}\tentity {i}\n" for i in range(len(model.entity))))
     (folder / "relations.tsv").write_text("".join(f"{i}\trelation {i}\n" for i in range(len(model.relation))))
     for split, triples in (graph or {}).items():

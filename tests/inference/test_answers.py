@@ -103,8 +103,7 @@ def test_the_table_is_prepared_once_for_a_measure(run, monkeypatch, device):
     original = similarity._unit_rows
     monkeypatch.setattr(similarity, "_unit_rows", lambda rows: prepared.append(len(rows)) or original(rows))
     if device is not None:
-        run = replace(run, model=replace(run.model, entity=torch.from_numpy(np.array(run.model.entity)),
-                                         device=device))
+        run = replace(run, model=replace(run.model, entity=torch.from_numpy(np.array(run.model.entity)), device=device))
     for entity in range(5):
         run.nearest(entity)
     assert prepared == [61]

@@ -48,8 +48,7 @@ CHANGES = {
     "raw: other names": (RAW, lambda d: [(d / f"{split}.txt").write_text((d / f"{split}.txt").read_text().replace(
         "\t1\t", "\tx\t")) for split in ("train", "valid", "test")], "other names of relations"),
     "raw: an entity more in the test": (RAW, lambda d: add(d / "test.txt", "99\t1\t1\n"),
-                                        "12 entities then and 13 now"),
-}
+                                        "12 entities then and 13 now")}
 
 
 @pytest.mark.parametrize("what", CHANGES)

@@ -82,15 +82,13 @@ def test_scores_of_triples():
                                    rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "lists, mode, k, message",
-    [(([61], [0], [1]), "all", 1, "head id 61"),
-     (([0], [5], [1]), "all", 1, "relation id 5"),
-     (([0], [0], [-1]), "all", 1, "tail id -1"),
-     (([0], [0], [1]), "some", 1, "exec_mode"),
-     (([0], [0], [1]), "all", 0, "at least 1"),
-     (([0, 1], [0], [1]), "triplet_wise", 1, "one length")],
-)
+@pytest.mark.parametrize("lists, mode, k, message", [
+    (([61], [0], [1]), "all", 1, "head id 61"),
+    (([0], [5], [1]), "all", 1, "relation id 5"),
+    (([0], [0], [-1]), "all", 1, "tail id -1"),
+    (([0], [0], [1]), "some", 1, "exec_mode"),
+    (([0], [0], [1]), "all", 0, "at least 1"),
+    (([0, 1], [0], [1]), "triplet_wise", 1, "one length")])
 def test_bad_requests_are_refused(lists, mode, k, message):
     with pytest.raises(InputError, match=message):
         best_triples(random_model("DistMult"), *(np.array(ids) for ids in lists), mode, k)

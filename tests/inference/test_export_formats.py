@@ -93,8 +93,7 @@ def test_names_that_word2vec_would_make_one(tmp_path):
     ("out", "excel", "there is no export format 'excel'"),
     ("missing/out.npz", None, "cannot write"),
     ("mine.npz", None, "mine.npz is there already"),
-    (3, None, "give a path"),
-])
+    (3, None, "give a path")])
 def test_what_cannot_be_exported(tmp_path, output, form, says):
     run = dglke_frugal.load(write_run(tmp_path / "run", random_model("ComplEx")))
     np.savez(tmp_path / "mine.npz", x=np.zeros(3))

@@ -28,9 +28,7 @@ PREDICTIONS = [
     (
         "TransE_l2",
         ["--format", "h_r_t", "--data_files", "h.ids", "three.ids", "t.ids", "--exec_mode", "triplet_wise", "--topK",
-         "3"],
-    ),
-]
+         "3"])]
 SIMILARITIES = [["--sim_func", measure, "--exec_mode", mode, "--format", form, "--data_files", *files]
                 for measure in ("cosine", "l2", "l1", "dot", "ext_jaccard")
                 for mode, form, files in (("batch_left", "l_*", ["h.ids"]),

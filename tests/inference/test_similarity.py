@@ -46,15 +46,13 @@ def test_neighbours_that_float32_cannot_tell_apart(measure):
     np.testing.assert_array_equal(np.sort(exact[rights])[::-1], np.sort(exact)[::-1][:20])
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [({"measure": "taxi"}, "sim_func"),
-     ({"mode": "some"}, "exec_mode"),
-     ({"k": 0}, "at least 1"),
-     ({"left": np.array([70])}, "left id 70"),
-     ({"right": np.array([-1])}, "right id -1"),
-     ({"mode": "pairwise", "left": LEFT[:2]}, "one length")],
-)
+@pytest.mark.parametrize("change, message", [
+    ({"measure": "taxi"}, "sim_func"),
+    ({"mode": "some"}, "exec_mode"),
+    ({"k": 0}, "at least 1"),
+    ({"left": np.array([70])}, "left id 70"),
+    ({"right": np.array([-1])}, "right id -1"),
+    ({"mode": "pairwise", "left": LEFT[:2]}, "one length")])
 def test_bad_requests_are_refused(change, message):
     request = {"left": LEFT, "right": RIGHT, "mode": "all", "measure": "dot", "k": 3, **change}
     with pytest.raises(InputError, match=message):

@@ -68,8 +68,7 @@ DAMAGE = {
     "no rows": (lambda run: write_run(run, entity=np.ones((0, 4), np.float32)), "is empty"),
     "NaN": (lambda run: write_run(run, entity=spoilt(np.nan, 3)), "row 3 of .*entity.npy holds NaN"),
     "infinity": (lambda run: write_run(run, relation=spoilt(np.inf, 0)[:3]), "row 0 of .*relation.npy"),
-    "relations of another size": (lambda run: write_run(run, relation=np.ones((3, 5), np.float32)), "4 and 5"),
-}
+    "relations of another size": (lambda run: write_run(run, relation=np.ones((3, 5), np.float32)), "4 and 5")}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -36,22 +36,19 @@ def read(path):
     return header, rows
 
 
-@pytest.mark.parametrize(
-    "form, files, lists",
-    [("h_r_t", "h.ids r.ids t.ids", ([3, 17], [1, 4, 0], [60, 2])),
-     ("h_r_*", "h.ids r.ids", ([3, 17], [1, 4, 0], range(61))),
-     ("h_*_t", "h.ids t.ids", ([3, 17], range(5), [60, 2])),
-     ("*_r_t", "r.ids t.ids", (range(61), [1, 4, 0], [60, 2])),
-     ("h_*_*", "h.ids", ([3, 17], range(5), range(61))),
-     ("*_r_*", "r.ids", (range(61), [1, 4, 0], range(61))),
-     ("*_*_t", "t.ids", (range(61), range(5), [60, 2]))],
-)
+@pytest.mark.parametrize("form, files, lists", [
+    ("h_r_t", "h.ids r.ids t.ids", ([3, 17], [1, 4, 0], [60, 2])),
+    ("h_r_*", "h.ids r.ids", ([3, 17], [1, 4, 0], range(61))),
+    ("h_*_t", "h.ids t.ids", ([3, 17], range(5), [60, 2])),
+    ("*_r_t", "r.ids t.ids", (range(61), [1, 4, 0], [60, 2])),
+    ("h_*_*", "h.ids", ([3, 17], range(5), range(61))),
+    ("*_r_*", "r.ids", (range(61), [1, 4, 0], range(61))),
+    ("*_*_t", "t.ids", (range(61), range(5), [60, 2]))])
 def test_every_format(run, model, capsys, form, files, lists):
     out = run / "out.tsv"
     predict.main(
         ["--model_path", str(run), "--format", form, "--data_files", *(str(run / name) for name in files.split()),
-         "--topK", "7", "--output", str(out)]
-    )
+         "--topK", "7", "--output", str(out)])
     header, rows = read(out)
     assert header == ["head", "rel", "tail", "score"] and len(rows) == 7
     wanted = sorted((score(model, *triple) - model.gamma for triple in itertools.product(*lists)), reverse=True)[:7]
@@ -65,8 +62,7 @@ def test_names_in_and_names_out(run):
     out = run / "out.tsv"
     predict.main(
         ["--model_path", str(run), "--format", "h_r_*", "--data_files", str(run / "h.names"), str(run / "r.names"),
-         "--raw_data", "--exec_mode", "batch_head", "--topK", "2", "--score_func", "logsigmoid", "--output", str(out)]
-    )
+         "--raw_data", "--exec_mode", "batch_head", "--topK", "2", "--score_func", "logsigmoid", "--output", str(out)])
     _, rows = read(out)
     assert [row[0] for row in rows] == ["entity 3"] * 2 + ["entity 17"] * 2
     assert all(row[1].startswith("relation ") and row[2].startswith("entity ") and float(row[3]) < 0 for row in rows)
@@ -77,8 +73,7 @@ def test_similar_entities(run, model):
     emb_sim.main(
         ["--emb_file", str(run / "toy_TransE_l2_entity.npy"), "--format", "l_*", "--data_files", str(run / "h.names"),
          "--raw_data", "--mfile", str(run / "entities.tsv"), "--exec_mode", "batch_left", "--topK", "3", "--output",
-         str(out)]
-    )
+         str(out)])
     header, rows = read(out)
     assert header == ["left", "right", "score"] and len(rows) == 6
     assert rows[0] == ["entity 3", "entity 3", "1.0"] and rows[3][:2] == ["entity 17", "entity 17"]
@@ -107,8 +102,7 @@ BAD_PREDICTIONS = {
     "too many": (["--format", "h_*_*", "--data_files", "h.ids", "--topK", "9" * 20], "topK is 9{20}; .*at most"),
     "no GPU": (["--format", "h_*_*", "--data_files", "h.ids", "--gpu", "99"], "--gpu 99"),
     "no map": (["--format", "h_*_*", "--data_files", "h.names", "--raw_data", "--entity_mfile", "none"], "no map file"),
-    "unwritable": (["--format", "h_*_*", "--data_files", "h.ids", "--output", "none/out"], "cannot write"),
-}
+    "unwritable": (["--format", "h_*_*", "--data_files", "h.ids", "--output", "none/out"], "cannot write")}
 
 
 @pytest.mark.parametrize("case", BAD_PREDICTIONS)
@@ -125,19 +119,17 @@ def test_bad_predictions_end_with_a_sentence(run, refused, monkeypatch, case):
     assert not (run / "result.tsv").exists()
 
 
-@pytest.mark.parametrize(
-    "flags, message",
-    [([], "give --model_path, the folder of a run, or --emb_file"),
-     (["--model_path", ".", "--emb_file", "none.npy", "--format", "*"], "leave out --emb_file"),
-     (["--model_path", "none", "--format", "*"], "none"),
-     (["--model_path", ".", "--backend", "vanilla"], "--model_path is not a flag of DGL-KE"),
-     (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
-     (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
-     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
-     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
-     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x"),
-     (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--topK", "9" * 20], "topK is 9999")],
-)
+@pytest.mark.parametrize("flags, message", [
+    ([], "give --model_path, the folder of a run, or --emb_file"),
+    (["--model_path", ".", "--emb_file", "none.npy", "--format", "*"], "leave out --emb_file"),
+    (["--model_path", "none", "--format", "*"], "none"),
+    (["--model_path", ".", "--backend", "vanilla"], "--model_path is not a flag of DGL-KE"),
+    (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
+    (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
+    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
+    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
+    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x"),
+    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--topK", "9" * 20], "topK is 9999")])
 def test_bad_similarities_end_with_a_sentence(run, refused, monkeypatch, flags, message):
     monkeypatch.chdir(run)
     with refused(message):
@@ -145,12 +137,11 @@ def test_bad_similarities_end_with_a_sentence(run, refused, monkeypatch, flags, 
     assert not (run / "result.tsv").exists()
 
 
-@pytest.mark.parametrize("module", ["predict", "emb_sim", "export"])
+@pytest.mark.parametrize("module", ["evaluate", "predict", "emb_sim", "export"])
 def test_help_needs_no_torch(module):
     code = (
         f"import sys; from dglke_frugal.cli import {module}\ntry: {module}.main(['--help'])\nexcept SystemExit: pass\n"
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
-    )
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules")
     assert "usage" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

@@ -144,8 +144,7 @@ def test_gradients_of_projected_pairs(machine, shape, negatives):
 def test_pairs_need_ascending_edges():
     """By which they are found."""
     case = Case(type("Cpu", (), {"put": staticmethod(np.array)}), 3, 4)
-    backwards = MatrixRows(case.table, np.array(ROWS), 3, 4, case.offset, case.occurrence[::-1].copy(),
-                           case.slot)
+    backwards = MatrixRows(case.table, np.array(ROWS), 3, 4, case.offset, case.occurrence[::-1].copy(), case.slot)
     projected, distances = np.empty((case.edges, 5, 4), np.float32), np.empty((case.edges, 5), np.float32)
     with pytest.raises(ValueError, match="must ascend"):
         backwards.project(case.normal(2, 5, 3), case.normal(case.edges, 4), projected, distances)

@@ -9,7 +9,7 @@ from dglke_frugal._native import (RowTable, gather_rows, prepare_publish, prepar
 from dglke_frugal.store.device.plan_kernels import (FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE,
                                                     WRITE_BACK, as_bytes, update_tables)
 
-DIMS = [1, 7, 50, 127, 400, 1000]
+DIMS = [1, 3, 7, 8, 50, 127, 400, 1000]
 ROWS, SLOTS = 600, 250
 LEARNING_RATE = 0.1
 

@@ -158,11 +158,9 @@ def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, devic
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-14], ids=["usual", "tiny"])  # squares of tiny numbers are subnormal
-@pytest.mark.parametrize(
-    "chunk, chunks, negatives, hidden, degree_negatives",
-    [(256, 4, 256, 400, False), (70, 3, 37, 50, True), (5, 7, 130, 127, False), (64, 1, 1, 2, True),
-     (1, 9, 70, 1000, False)],
-)
+@pytest.mark.parametrize("chunk, chunks, negatives, hidden, degree_negatives", [
+    (256, 4, 256, 400, False), (70, 3, 37, 50, True), (5, 7, 130, 127, False), (64, 1, 1, 2, True),
+    (1, 9, 70, 1000, False)])
 @pytest.mark.parametrize("model", BUILT_IN)
 def test_same_bits_beyond_a_tile(model, chunk, chunks, negatives, hidden, degree_negatives, scale, device):
     hidden += hidden % 2 if model in ("ComplEx", "SimplE") else 0
@@ -179,8 +177,7 @@ def test_same_bits_beyond_a_tile(model, chunk, chunks, negatives, hidden, degree
         hidden % 4 == 0,
         chunk,
         3000,
-        30,
-    )
+        30)
     loss = LossConfig(adversarial=True, regularization_coefficient=1e-6)
     config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.5, 0.1, loss, degree_negatives)
     assert_same_bits(config, batch, tables, device)

@@ -80,8 +80,7 @@ def test_the_environment_is_bare(tmp_path):
     (["eval", "--backend", "vanilla"], "vanilla"),
     (["partition", "--backend", "vanilla"], "vanilla"),
     (["search", "TransE_l2", "--out", "found", "--trials", "1"], "search"),
-    (["train", "--trackers", "wandb"], "wandb"),
-])
+    (["train", "--trackers", "wandb"], "wandb")])
 def test_what_needs_an_extra_names_the_command_that_installs_it(command, extra, folder):
     if command[0] in ("train", "search"):
         command = [*command, "--data_path", ".", "--dataset", "mine", "--format", "raw_udd_hrt", "--data_files",

@@ -38,8 +38,7 @@ def gpus(tmp_path):
     ("8.0\\n12.0\\n", "80-real;120-real"),
     ("7.5\\n", "75-real"),
     ("6.1\\n", ""),  # the kernels are not written for it
-    ("6.1\\n8.9\\n", "89-real"),
-])
+    ("6.1\\n8.9\\n", "89-real")])
 def test_kernels_are_for_the_gpus_that_the_driver_names(messages, seen, gpus):
     assert gpus(messages) == f"seen: [{seen}]"
 

@@ -46,8 +46,7 @@ def machine(tmp_path):
 def test_what_is_missing_is_installed_by_root(machine):
     code, messages, ran = machine()
     assert (code, messages) == (0, "")
-    assert ran == ["apt-get update -q",
-                   "apt-get install -y --no-install-recommends libgtest-dev libgmock-dev"]
+    assert ran == ["apt-get update -q", "apt-get install -y --no-install-recommends libgtest-dev libgmock-dev"]
     assert machine() == (0, "", ran)  # nothing more to do
 
 

@@ -72,60 +72,56 @@ def test_several_ranks(flags):
     assert run.config["num_proc"] == 2 and run.tails("e0", "next")
 
 
-@pytest.mark.parametrize(
-    "name, value, kept",
-    [("lr", np.logspace(-2, 0, 3)[1], 0.1),
-     ("lr", np.float32(0.1), float(np.float32(0.1))),
-     ("lr", np.longdouble(0.25), 0.25),
-     ("lr", np.array(0.1), 0.1),
-     ("lr", torch.tensor(0.5), 0.5),
-     ("hidden_dim", np.int64(6), 6),
-     ("hidden_dim", torch.tensor(6), 6),
-     ("seed", np.uint32(7), 7),
-     ("reciprocal", np.bool_(True), True),
-     ("reciprocal", torch.tensor(True), True),
-     ("cuda_graphs", np.bool_(False), False),
-     ("gpu", np.array([-1]), [-1]),
-     ("gpu", torch.tensor([-1]), [-1]),
-     ("lr_decay_at", np.array([2, 3]), [2, 3]),
-     ("lr_decay_at", range(2, 4), [2, 3]),
-     ("data_files", np.array(FILES[:1]), FILES[:1]),
-     ("data_files", [Path(FILES[0])], FILES[:1]),
-     ("data_files", iter(FILES[:1]), FILES[:1]),
-     ("delimiter", np.str_("\t"), "\t")],
-)
+@pytest.mark.parametrize("name, value, kept", [
+    ("lr", np.logspace(-2, 0, 3)[1], 0.1),
+    ("lr", np.float32(0.1), float(np.float32(0.1))),
+    ("lr", np.longdouble(0.25), 0.25),
+    ("lr", np.array(0.1), 0.1),
+    ("lr", torch.tensor(0.5), 0.5),
+    ("hidden_dim", np.int64(6), 6),
+    ("hidden_dim", torch.tensor(6), 6),
+    ("seed", np.uint32(7), 7),
+    ("reciprocal", np.bool_(True), True),
+    ("reciprocal", torch.tensor(True), True),
+    ("cuda_graphs", np.bool_(False), False),
+    ("gpu", np.array([-1]), [-1]),
+    ("gpu", torch.tensor([-1]), [-1]),
+    ("lr_decay_at", np.array([2, 3]), [2, 3]),
+    ("lr_decay_at", range(2, 4), [2, 3]),
+    ("data_files", np.array(FILES[:1]), FILES[:1]),
+    ("data_files", [Path(FILES[0])], FILES[:1]),
+    ("data_files", iter(FILES[:1]), FILES[:1]),
+    ("delimiter", np.str_("\t"), "\t")])
 def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
     run = dglke_frugal.train(**{**flags, "max_step": 4, name: value})
     assert run.config[name] == kept and type(run.config[name]) is type(kept)
 
 
-@pytest.mark.parametrize(
-    "change, says",
-    [(dict(hiden_dim=3), r"train\(\) has no flag 'hiden_dim'; did you mean 'hidden_dim'\?"),
-     (dict(adv=True), "has no flag 'adv'"),
-     (dict(deterministic=True), "has no flag 'deterministic': runs are always deterministic; leave it out$"),
-     (dict(backend="vanilla"), "has no flag 'backend'"),
-     (dict(lr="fast"), r"train\(\): argument --lr: invalid float value: 'fast'$"),
-     (dict(lr=-1), "--lr is -1"),
-     (dict(gpu=[0, "x"]), "argument --gpu: invalid int value"),
-     (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
-     (dict(model_name="TransX"), "there is no model 'TransX'"),
-     (dict(model_name=type("Made", (TorchModel,), {})), "the class Made, which .* does not have under this name"),
-     (dict(model_name=type("TorchModel", (TorchModel,), {})), "the class TorchModel, which .* does not have"),
-     (dict(no_save_emb=True), "give no_save_emb=False"),
-     (dict(reciprocal="true"), r"train\(\): 'reciprocal' is 'true'; give True or False$"),
-     (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
-     (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
-     (dict(hidden_dim=np.float64(8)), "invalid int value: '8.0'"),
-     (dict(lr=np.float32("nan")), "--lr is nan"),
-     (dict(data_files={"train.tsv"}), "must be a value or a list of values"),
-     (dict(data_files=[b"train.tsv"]), "give text rather than bytes"),
-     (dict(data_path=b"."), "give text rather than bytes"),
-     (dict(resume=""), "--resume is empty"),
-     (dict(preset=""), "--preset is empty"),
-     (dict(config="a.yaml", resume="b"), "--resume cannot be used with --config"),
-     (dict(data_path="/nowhere"), "/nowhere/train.tsv does not exist")],
-)
+@pytest.mark.parametrize("change, says", [
+    (dict(hiden_dim=3), r"train\(\) has no flag 'hiden_dim'; did you mean 'hidden_dim'\?"),
+    (dict(adv=True), "has no flag 'adv'"),
+    (dict(deterministic=True), "has no flag 'deterministic': runs are always deterministic; leave it out$"),
+    (dict(backend="vanilla"), "has no flag 'backend'"),
+    (dict(lr="fast"), r"train\(\): argument --lr: invalid float value: 'fast'$"),
+    (dict(lr=-1), "--lr is -1"),
+    (dict(gpu=[0, "x"]), "argument --gpu: invalid int value"),
+    (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
+    (dict(model_name="TransX"), "there is no model 'TransX'"),
+    (dict(model_name=type("Made", (TorchModel,), {})), "the class Made, which .* does not have under this name"),
+    (dict(model_name=type("TorchModel", (TorchModel,), {})), "the class TorchModel, which .* does not have"),
+    (dict(no_save_emb=True), "give no_save_emb=False"),
+    (dict(reciprocal="true"), r"train\(\): 'reciprocal' is 'true'; give True or False$"),
+    (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
+    (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
+    (dict(hidden_dim=np.float64(8)), "invalid int value: '8.0'"),
+    (dict(lr=np.float32("nan")), "--lr is nan"),
+    (dict(data_files={"train.tsv"}), "must be a value or a list of values"),
+    (dict(data_files=[b"train.tsv"]), "give text rather than bytes"),
+    (dict(data_path=b"."), "give text rather than bytes"),
+    (dict(resume=""), "--resume is empty"),
+    (dict(preset=""), "--preset is empty"),
+    (dict(config="a.yaml", resume="b"), "--resume cannot be used with --config"),
+    (dict(data_path="/nowhere"), "/nowhere/train.tsv does not exist")])
 def test_what_cannot_be_used_is_one_sentence(flags, tmp_path, capsys, change, says):
     with pytest.raises(InputError, match=says):
         dglke_frugal.train(**{**flags, **change})
@@ -184,23 +180,19 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
     assert off.config["valid"] is True and off.config["test"] is False and len(off.metrics.triples[0]) == 2
 
 
-@pytest.mark.parametrize(
-    "given, says",
-    [(dict(triples=RING, data_path="x"), "triples are given, and data_path names other ones"),
-     (dict(triples=RING, resume="x"), "triples are given, and resume names other ones"),
-     (dict(valid=RING), "valid goes with triples"),
-     (dict(split=(0.8, 0.1, 0.1)), "split divides triples; give triples"),
-     (dict(triples=RING, verbose="yes"), "verbose is 'yes'; give True or False"),
-     (dict(triples=RING, callbacks=[3]), "a callback is 3; give functions"),
-     (dict(triples=RING, callbacks=3), "a callback is 3; give functions"),
-     (dict(triples=RING, callbacks=None), "a callback is None; give functions"),
-     (dict(triples=RING, max_epoch=3, max_step=4), "--max_step and --max_epoch both say"),
-     (dict(triples=RING, max_epoch=-1), "--max_epoch is -1"),
-     (dict(triples=RING, max_epoch=1, eval_interval="2 weeks"), "'2 weeks' is neither a number of steps nor of"),
-     (dict(triples=RING, early_stop_delta=-0.5), "--early_stop_delta is -0.5"),
-     (dict(triples=RING, hiden_dim=3), r"train\(\) has no flag 'hiden_dim'"),
-     (dict(triples=RING, lr=-1), "--lr is -1")],
-)
+@pytest.mark.parametrize("given, says", [
+    (dict(triples=RING, data_path="x"), "triples are given, and data_path names other ones"),
+    (dict(triples=RING, resume="x"), "triples are given, and resume names other ones"),
+    (dict(valid=RING), "valid goes with triples"),
+    (dict(split=(0.8, 0.1, 0.1)), "split divides triples; give triples"),
+    (dict(triples=RING, verbose="yes"), "verbose is 'yes'; give True or False"),
+    (dict(triples=RING, callbacks=[3]), "a callback is 3; give functions"),
+    (dict(triples=RING, callbacks=3), "a callback is 3; give functions"),
+    (dict(triples=RING, callbacks=None), "a callback is None; give functions"),
+    (dict(triples=RING, max_epoch=3, max_step=4), "--max_step and --max_epoch both say"),
+    (dict(triples=RING, max_epoch=-1), "--max_epoch is -1"),
+    (dict(triples=RING, max_epoch=1, eval_interval="2 weeks"), "'2 weeks' is neither a number of steps nor of"),
+    (dict(triples=RING, early_stop_delta=-0.5), "--early_stop_delta is -0.5")])
 def test_triples_that_cannot_be_used_are_one_sentence(tmp_path, given, says):
     with pytest.raises(InputError, match=says):
         dglke_frugal.train(**{**SMALL, "save_path": tmp_path / "runs", **given})

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dglke_frugal.cli.plan import KNOWN_SIZES
-from dglke_frugal.cli.plan import main as plan
+from dglke_frugal.cli.plan import KNOWN_SIZES, main as plan
 from dglke_frugal.cli.train import configuration
 from dglke_frugal import available_memory
 from dglke_frugal.training.plan.memory_plan import GraphSize, plan_memory
@@ -115,8 +114,7 @@ def test_dims_that_fit_follow_from_the_plan(folder):
         assert (
             host_gigabytes(config, hidden_dim=int(dim))
             <= int(memory)
-            < host_gigabytes(config, hidden_dim=int(dim) + 32)
-        )
+            < host_gigabytes(config, hidden_dim=int(dim) + 32))
 
 
 def test_plan_reads_the_file(capsys, monkeypatch):

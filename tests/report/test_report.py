@@ -56,8 +56,7 @@ def run(tmp_path_factory):
             ["--data_path", str(folder / "data"), "--dataset", "families", "--format", "raw_udd_hrt", "--data_files",
              "train.txt", "valid.txt", "test.txt", "--model_name", "ComplEx", "--hidden_dim", "16", "--batch_size",
              "256", "--neg_sample_size", "64", "--lr", "0.1", "--max_step", "60", "--log_interval", "10", "--valid",
-             "--test", "--eval_interval", "30", "--flush", "p2f", "--seed", "1", "--save_path", str(folder / "ckpts")]
-        )
+             "--test", "--eval_interval", "30", "--flush", "p2f", "--seed", "1", "--save_path", str(folder / "ckpts")])
         made = folder / "ckpts" / "ComplEx_families_0"
         dglke_eval(["--model_path", str(made), "--breakdown", "--json", str(made / "evaluation.json")])
     return made
@@ -165,15 +164,13 @@ def test_resumed_steps_replace_those_from_before(tmp_path):
     assert RunLog.read(tmp_path).metric("train/loss") == [(10, 3.0), (20, 2.0)]
 
 
-@pytest.mark.parametrize(
-    "damage, sentence",
-    [(lambda folder: shutil.rmtree(folder), "is not a folder"),
-     (lambda folder: (folder / "metrics.jsonl").unlink(), "has no metrics.jsonl"),
-     (lambda folder: (folder / "metrics.jsonl").write_text(""), "holds no line of metrics"),
-     (lambda folder: (folder / "metrics.jsonl").write_bytes(b"\xff\x00" * 99), "holds no line of metrics"),
-     (lambda folder: (folder / "result.json").write_text("{"), "cannot read"),
-     (lambda folder: (folder / "evaluation.json").write_text("[1"), "cannot read")],
-)
+@pytest.mark.parametrize("damage, sentence", [
+    (lambda folder: shutil.rmtree(folder), "is not a folder"),
+    (lambda folder: (folder / "metrics.jsonl").unlink(), "has no metrics.jsonl"),
+    (lambda folder: (folder / "metrics.jsonl").write_text(""), "holds no line of metrics"),
+    (lambda folder: (folder / "metrics.jsonl").write_bytes(b"\xff\x00" * 99), "holds no line of metrics"),
+    (lambda folder: (folder / "result.json").write_text("{"), "cannot read"),
+    (lambda folder: (folder / "evaluation.json").write_text("[1"), "cannot read")])
 def test_folder_that_is_no_run(damage, sentence, tmp_path, refused):
     folder = tmp_path / "run"
     folder.mkdir()

@@ -23,9 +23,7 @@ from dglke_frugal.options import TrainConfig, numbers_flags
 from dglke_frugal.presets.auto import PATIENCE_IF_SMALL
 from dglke_frugal.errors import InputError
 from dglke_frugal.extras import install_command
-from dglke_frugal.search import fitting, plots
-from dglke_frugal.search import study as studies
-from dglke_frugal.search import run_search as searching
+from dglke_frugal.search import fitting, plots, run_search as searching, study as studies
 from dglke_frugal.search.results import recipe_flags
 from dglke_frugal.search.run_search import SearchConfig, run_search
 from dglke_frugal.search.space import Space
@@ -139,8 +137,7 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(
     ("max_step: 80, eval_interval: 40, early_stop_patience: 1", ["--max_step", 30], None),
     ("max_step: 80, eval_interval: 40, gamma: 10", ["--max_step", 30], "--gamma=10.0"),
     ("neg_deg_sample: false", [], "--neg_deg_sample=False"),
-    ("neg_deg_sample: false", ["--neg_deg_sample"], None),
-])
+    ("neg_deg_sample: false", ["--neg_deg_sample"], None)])
 def test_a_full_run_goes_over_the_recipe_and_can_start(
         search, small, tmp_path, capsys, full, given, says):  # noqa: F811
     """What is given goes before it; how often a run is validated goes with how long it is."""
@@ -508,25 +505,21 @@ def test_failures_are_reported_and_end_a_search_that_has_nothing_else(
     assert "have failed; starting anew" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "flags, says",
-    [
-        (["--trials", 0], "--trials is 0"),
-        (["--parallel", 0], "--parallel is 0"),
-        (["--seconds", 0], "--seconds is 0.0"),
-        (["--lr", 0.1], "--lr is searched by"), (["--max_epoch", 3], "trials by steps; give --max_step"),
-        (["--seed", 1], "--seed of a search is --search_seed"),
-        (["--resume", "x"], "--resume is of one run"),
-        (["--backend", "vanilla"], "--backend frugal"),
-        (["--hiden_dim", 3], "there is no flag --hiden_dim"),
-        (["--neg_sample_size", 0], "--neg_sample_size is 0"),
-        (["--eval_interval", 61], "--eval_interval 61 is more than --max_step 60, so trials would have no validation"),
-        (["--data_files", "train.txt"], "--valid needs triples that small does not have"),
-        (["--trials", 10**30], "--trials is 1000"),
-        (["--search_seed", -1], "--search_seed is -1"),
-        (["--seconds", "nan"], "--seconds is nan"),
-    ],
-)
+@pytest.mark.parametrize("flags, says", [
+    (["--trials", 0], "--trials is 0"),
+    (["--parallel", 0], "--parallel is 0"),
+    (["--seconds", 0], "--seconds is 0.0"),
+    (["--lr", 0.1], "--lr is searched by"), (["--max_epoch", 3], "trials by steps; give --max_step"),
+    (["--seed", 1], "--seed of a search is --search_seed"),
+    (["--resume", "x"], "--resume is of one run"),
+    (["--backend", "vanilla"], "--backend frugal"),
+    (["--hiden_dim", 3], "there is no flag --hiden_dim"),
+    (["--neg_sample_size", 0], "--neg_sample_size is 0"),
+    (["--eval_interval", 61], "--eval_interval 61 is more than --max_step 60, so trials would have no validation"),
+    (["--data_files", "train.txt"], "--valid needs triples that small does not have"),
+    (["--trials", 10**30], "--trials is 1000"),
+    (["--search_seed", -1], "--search_seed is -1"),
+    (["--seconds", "nan"], "--seconds is nan")])
 def test_what_a_search_refuses(search, refused, flags, says):
     with refused(says):
         search(*flags)
@@ -574,18 +567,14 @@ def test_a_validation_that_is_no_number_fails_the_trial(search, monkeypatch, end
     assert json.loads((search.out / "results.json").read_text())["best"]["number"] == 0
 
 
-@pytest.mark.parametrize(
-    "given, says",
-    [
-        (dict(out=None), "--out is None; give a path"),
-        (dict(trials=2.5), "--trials is 2.5"),
-        (dict(parallel="2"), "--parallel is '2'"),
-        (dict(seconds="1"), "--seconds is '1'"),
-        (dict(seed=-1), "--search_seed is -1"),
-        (dict(prune="no"), "prune is 'no'; give True or False"),
-        (dict(arguments="--gpu 0"), "give a list of words"),
-    ],
-)
+@pytest.mark.parametrize("given, says", [
+    (dict(out=None), "--out is None; give a path"),
+    (dict(trials=2.5), "--trials is 2.5"),
+    (dict(parallel="2"), "--parallel is '2'"),
+    (dict(seconds="1"), "--seconds is '1'"),
+    (dict(seed=-1), "--search_seed is -1"),
+    (dict(prune="no"), "prune is 'no'; give True or False"),
+    (dict(arguments="--gpu 0"), "give a list of words")])
 def test_what_a_search_in_python_refuses(tmp_path, given, says):
     with pytest.raises(InputError, match=says):
         SearchConfig(**{"out": str(tmp_path), **given})

@@ -45,35 +45,31 @@ def test_what_is_written_is_what_is_searched(tmp_path):
     assert sum(flags["lr"] < 0.03 for flags in found) > 8  # half of them, by logarithm
 
 
-@pytest.mark.parametrize(
-    "change, says",
-    [
-        (("lr:", "learning_rate:"), "line 3: there is no flag 'learning_rate'"),
-        (("hidden_dim:", "hiden_dim:"), "line 4: there is no flag 'hiden_dim'; did you mean 'hidden_dim'?"),
-        (("hidden_dim:", "deterministic:"), "line 4: there is no flag 'deterministic': runs are always deterministic"),
-        (("full:", "ful:"), "line 9: there is no part 'ful'; did you mean 'full'?"),
-        (("max_step: 40", "lr: 3"), "'lr' stands under 'flags', too"),
-        (("max_step: 40", "max_step: forty"), "line 1: 'max_step' cannot be 'forty'"),
-        (("max_step: 80", "max_step: eighty"), "line 9: 'max_step' cannot be 'eighty'"),
-        (("[64, 128]", "[64, few]"), "'batch_size' cannot be 'few'; give what --batch_size takes"),
-        (("[64, 128]", "[64, 128]\n  batch_size: [32]"), "too; remove one of them"),
-        (("max_step: 40", "max_step: 40, max_step: 50"), "line 1: 'max_step' stands on line 1, too"),
-        (("low: 1e-3", "low: 2"), "line 3: 'lr' needs low at most high"),
-        (("low: 1e-3", "low: 0"), "above 0 with log"),
-        (("low: 1e-3", "low: much"), "'lr' has 'much' where a number must be"),
-        (("[64, 128]", "[]"), "'batch_size' must list the values"),
-        (("[64, 128]", "64"), "'batch_size' must be a list of values, or {low: A, high: B}"),
-        (("lr: 1e-2", "lr: 7"), "'lr' of a starting point cannot be 7"),
-        (("lr: 1e-2", "margin: 7"), "'margin' of a starting point is not searched"),
-        (("step: 8", "step: 0.5"), "its step must be one, too"),
-        (("{model_name: ComplEx, max_step: 40}", "[ComplEx]"), "line 1: 'flags' must map flags to values"),
-        (("flags: {", "flags: {{"), "is not YAML"),
-        (("low: 1e-3", 'low: !!int ""'), "is not YAML"),
-        (("low: 1e-3", "low: !!bool much"), "is not YAML"),
-        (("low: 1e-3", "low: !!timestamp much"), "is not YAML"),
-        (("low: 1e-3", 'low: "\\UFFFFFFFF"'), "is not YAML"),
-    ],
-)
+@pytest.mark.parametrize("change, says", [
+    (("lr:", "learning_rate:"), "line 3: there is no flag 'learning_rate'"),
+    (("hidden_dim:", "hiden_dim:"), "line 4: there is no flag 'hiden_dim'; did you mean 'hidden_dim'?"),
+    (("hidden_dim:", "deterministic:"), "line 4: there is no flag 'deterministic': runs are always deterministic"),
+    (("full:", "ful:"), "line 9: there is no part 'ful'; did you mean 'full'?"),
+    (("max_step: 40", "lr: 3"), "'lr' stands under 'flags', too"),
+    (("max_step: 40", "max_step: forty"), "line 1: 'max_step' cannot be 'forty'"),
+    (("max_step: 80", "max_step: eighty"), "line 9: 'max_step' cannot be 'eighty'"),
+    (("[64, 128]", "[64, few]"), "'batch_size' cannot be 'few'; give what --batch_size takes"),
+    (("[64, 128]", "[64, 128]\n  batch_size: [32]"), "too; remove one of them"),
+    (("max_step: 40", "max_step: 40, max_step: 50"), "line 1: 'max_step' stands on line 1, too"),
+    (("low: 1e-3", "low: 2"), "line 3: 'lr' needs low at most high"),
+    (("low: 1e-3", "low: 0"), "above 0 with log"),
+    (("low: 1e-3", "low: much"), "'lr' has 'much' where a number must be"),
+    (("[64, 128]", "[]"), "'batch_size' must list the values"),
+    (("[64, 128]", "64"), "'batch_size' must be a list of values, or {low: A, high: B}"),
+    (("lr: 1e-2", "lr: 7"), "'lr' of a starting point cannot be 7"),
+    (("lr: 1e-2", "margin: 7"), "'margin' of a starting point is not searched"),
+    (("step: 8", "step: 0.5"), "its step must be one, too"),
+    (("{model_name: ComplEx, max_step: 40}", "[ComplEx]"), "line 1: 'flags' must map flags to values"),
+    (("flags: {", "flags: {{"), "is not YAML"),
+    (("low: 1e-3", 'low: !!int ""'), "is not YAML"),
+    (("low: 1e-3", "low: !!bool much"), "is not YAML"),
+    (("low: 1e-3", "low: !!timestamp much"), "is not YAML"),
+    (("low: 1e-3", 'low: "\\UFFFFFFFF"'), "is not YAML")])
 def test_what_is_wrong_is_reported_with_its_line(tmp_path, change, says):
     assert change[0] in SPACE
     with pytest.raises(InputError) as wrong:
@@ -130,19 +126,15 @@ def test_what_is_given_goes_before_variants_which_can_be_chosen(tmp_path):
         read(tmp_path, SPACE).with_variants(["all"])
 
 
-@pytest.mark.parametrize(
-    "change, says",
-    [
-        (("{gamma:", "{gama:"), "line 6: there is no flag 'gama'; did you mean 'gamma'?"),
-        (("{gamma:", "{batch_size:"), "line 6: 'batch_size' is searched by all variants, too"),
-        (("[0.0, 0.5]", "[]"), "line 9: 'entity_dropout' must list the values"),
-        (("max_step: 60}", "lr: 1}"), "line 9: 'lr' stands under 'flags', too"),
-        (("{variant: all, lr", "{lr"), "needs 'variant', one of negatives, all"),
-        (("variant: all", "variant: negatives"), "'lr' of a starting point is not searched"),
-        (("lr: 1e-2", "lr: 7"), "'lr' of a starting point cannot be 7"),
-        (("full: {max_step: 90}", "start: []"), "line 7: a variant has a name without dots and some of the parts"),
-    ],
-)
+@pytest.mark.parametrize("change, says", [
+    (("{gamma:", "{gama:"), "line 6: there is no flag 'gama'; did you mean 'gamma'?"),
+    (("{gamma:", "{batch_size:"), "line 6: 'batch_size' is searched by all variants, too"),
+    (("[0.0, 0.5]", "[]"), "line 9: 'entity_dropout' must list the values"),
+    (("max_step: 60}", "lr: 1}"), "line 9: 'lr' stands under 'flags', too"),
+    (("{variant: all, lr", "{lr"), "needs 'variant', one of negatives, all"),
+    (("variant: all", "variant: negatives"), "'lr' of a starting point is not searched"),
+    (("lr: 1e-2", "lr: 7"), "'lr' of a starting point cannot be 7"),
+    (("full: {max_step: 90}", "start: []"), "line 7: a variant has a name without dots and some of the parts")])
 def test_what_is_wrong_with_a_variant_is_reported(tmp_path, change, says):
     assert change[0] in VARIANTS
     with pytest.raises(InputError) as wrong:

@@ -116,8 +116,7 @@ def test_writing_to_a_missing_folder_leaves_nothing(tmp_path):
 
 
 def test_a_store_that_was_attached_to_gathers_and_applies():
-    flushing = FlushConfig(4, entries=1, ranks=2, slots=2, policy="lfu",
-                           staging_bytes=1 << 20)
+    flushing = FlushConfig(4, entries=1, ranks=2, slots=2, policy="lfu", staging_bytes=1 << 20)
     first = EmbeddingStore(6, 4, 0.1, flushing=flushing)
     first.init_uniform(1, 0, 0)
     before = first.embeddings.copy()

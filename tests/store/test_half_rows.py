@@ -1,14 +1,12 @@
 """Rows in half precision against numpy, which shares nothing with them (half_precision_oracle.py)."""
-import itertools
 
 import numpy as np
 import pytest
 from half_precision_oracle import DIGITS, LEAST, noise, rounded
 
 from dglke_frugal import _native
-from dglke_frugal.options import CACHE_POLICIES
 from dglke_frugal.errors import InputError
-from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store import EmbeddingStore
 from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings, Rounding
 
 def mean_square(gradient):
@@ -103,56 +101,6 @@ def test_a_step_reads_what_it_has_written_in_floats():
     store.steps.apply_entry(ids, np.ones((1, 4), np.float32), 2.0**-13)
     np.testing.assert_array_equal(store.gather(ids), np.full((1, 4), 1 - 2.0**-13, np.float32))  # no half is that
     store.steps.end()
-
-
-ROWS, DIM, STEPS, LEARNING_RATE = 300, 20, 40, 0.05
-
-
-def train(store, lookahead):
-    """Gradients depend on what was read, so that a stale read shows for ever."""
-    rng = np.random.default_rng(1)
-    steps = [[(np.minimum((rng.random(size) ** 3 * ROWS).astype(np.int64), ROWS - 1),
-               rng.normal(size=(size, DIM)).astype(np.float32)) for size in (30, 20)] for _ in range(STEPS)]
-    announced = 0
-    for step, entries in enumerate(steps):
-        while announced < min(STEPS, step + lookahead + 1):
-            store.steps.announce(announced, np.unique(np.concatenate([ids for ids, _ in steps[announced]])))
-            announced += 1
-        store.begin(step)
-        store.apply([(ids, gradients + store.gather(ids)) for ids, gradients in entries])
-        if step == STEPS // 2:
-            store.drain()
-    store.drain()
-    return np.array(store.stored), np.array(store.state)
-
-
-@pytest.fixture(scope="module")
-def expected():
-    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, rounding=Rounding("fp16", 9, 0))
-    store.init_uniform(0.5, 1, 0)
-    return train(store, 1)
-
-
-@pytest.mark.parametrize("policy", CACHE_POLICIES)
-def test_no_setting_changes_a_bit(expected, policy):
-    others = list(itertools.product((1, 3), ("p2f", "sync")))
-    before = _native.num_threads()
-    try:
-        for i, (slots, lookahead) in enumerate(itertools.product((0, 1, ROWS // 20, ROWS), (1, 10))):
-            # Both lookaheads show all of them, and a cache does with some policy.
-            threads, mode = others[(i + i // 4 + CACHE_POLICIES.index(policy)) % len(others)]
-            _native.set_num_threads(threads)
-            store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)],
-                                   rounding=Rounding("fp16", 9, 0),
-                                   flushing=FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads,
-                                                        slots=slots, policy=policy))
-            store.init_uniform(0.5, 1, 0)
-            found = train(store, lookahead)
-            store.close()
-            for one, other in zip(found, expected):
-                np.testing.assert_array_equal(one, other, err_msg=f"{slots} {lookahead} {threads} {mode}")
-    finally:
-        _native.set_num_threads(before)
 
 
 def test_files_are_float32_and_come_back_as_they_were(tmp_path):

@@ -69,20 +69,18 @@ def test_arguments_are_part_of_the_name(runs, tmp_path):
     assert run.score(1, 2, 3)[0] == pytest.approx(3 * product.sum(), rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name, says",
-    [("kept_models:Scaled(colour=3)", "cannot make the model .*colour"),
-     ("kept_models:Scaled(scale=open)", "cannot read the arguments"),
-     ("kept_models:Scaled(1", "give MODULE:CLASS"),
-     ("kept_models:Scaled(path='a/b')", "without a slash"),
-     ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
-     ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
-     ("kept_models:Scaled(0.0)", "cannot make the model .*: ZeroDivisionError: float division by zero; correct its"),
-     ("kept_models:Nothing", "cannot load the model"),
-     ("broken_models:Scaled", "cannot load the model .*: SyntaxError: .*; give MODULE:CLASS"),
-     ("..:x", "cannot load the model '..:x': give MODULE:CLASS"),
-     (".kept_models:Scaled", "give MODULE:CLASS")],
-)
+@pytest.mark.parametrize("name, says", [
+    ("kept_models:Scaled(colour=3)", "cannot make the model .*colour"),
+    ("kept_models:Scaled(scale=open)", "cannot read the arguments"),
+    ("kept_models:Scaled(1", "give MODULE:CLASS"),
+    ("kept_models:Scaled(path='a/b')", "without a slash"),
+    ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
+    ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
+    ("kept_models:Scaled(0.0)", "cannot make the model .*: ZeroDivisionError: float division by zero; correct its"),
+    ("kept_models:Nothing", "cannot load the model"),
+    ("broken_models:Scaled", "cannot load the model .*: SyntaxError: .*; give MODULE:CLASS"),
+    ("..:x", "cannot load the model '..:x': give MODULE:CLASS"),
+    (".kept_models:Scaled", "give MODULE:CLASS")])
 def test_names_that_cannot_be_used(name, says):
     with pytest.raises(InputError, match=says):
         find_model(name)

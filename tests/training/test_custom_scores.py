@@ -33,8 +33,7 @@ WRONG = {
     "rows that it changes": (lambda h, r, t: product(h.mul_(2), r, t), "changes head in place"),
     "rows of both": (lambda h, r, t: product(h.neg_(), r, t.neg_()), "changes head and tail in place"),
     "views of rows": (lambda h, r, t: product(h, r, t[..., :1].neg_()), "changes tail in place"),
-    "two arguments": (lambda h, r: h, "failed: TypeError: .*takes 2 positional arguments"),
-}
+    "two arguments": (lambda h, r: h, "failed: TypeError: .*takes 2 positional arguments")}
 
 
 class Wrong(TorchModel):

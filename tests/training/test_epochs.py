@@ -15,20 +15,16 @@ def steps(triples, *flags):
     return config.run.max_step, config.evaluation.eval_interval
 
 
-@pytest.mark.parametrize(
-    "flags, expected",
-    [
-        (["--max_epoch", "10"], (100, 10)),
-        (["--max_epoch", "2.5", "--eval_interval", "0.5epoch"], (25, 5)),
-        (["--max_epoch", "10", "--eval_interval", "7"], (100, 7)),
-        (["--max_step", "30", "--eval_interval", "2epochs"], (30, 20)),
-        (["--max_step", "15", "--eval_interval", "2epochs"], (15, 15)),  # or there would be no validation
-        (["--max_epoch", "10", "--num_proc", "2"], (50, 5)),
-        (["--max_epoch", "1", "--batch_size", "150"], (7, 6)),  # the last epoch begins; a validation is of whole ones
-        (["--max_epoch", "3", "--batch_size", "5000"], (3, 1)),
-        (["--max_step", "30"], (30, 10000)),
-    ],
-)
+@pytest.mark.parametrize("flags, expected", [
+    (["--max_epoch", "10"], (100, 10)),
+    (["--max_epoch", "2.5", "--eval_interval", "0.5epoch"], (25, 5)),
+    (["--max_epoch", "10", "--eval_interval", "7"], (100, 7)),
+    (["--max_step", "30", "--eval_interval", "2epochs"], (30, 20)),
+    (["--max_step", "15", "--eval_interval", "2epochs"], (15, 15)),  # or there would be no validation
+    (["--max_epoch", "10", "--num_proc", "2"], (50, 5)),
+    (["--max_epoch", "1", "--batch_size", "150"], (7, 6)),  # the last epoch begins; a validation is of whole ones
+    (["--max_epoch", "3", "--batch_size", "5000"], (3, 1)),
+    (["--max_step", "30"], (30, 10000))])
 def test_epochs_are_steps_of_a_graph(flags, expected):
     base = ["--batch_size", "100", "--neg_sample_size", "10", "--valid"]
     assert steps(1000, *base, *flags) == expected

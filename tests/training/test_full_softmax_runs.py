@@ -108,8 +108,7 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
     (["--neg_sample_size", "most"], "neither a number nor all"),
     (["--neg_sample_size", 64, "--regularizer", "n3"], "--neg_sample_size all"),
     (["--neg_chunk_size", 16], "leave it out"),
-    (["--neg_sample_size", 64, "--entity_dropout", 0.1], "--neg_sample_size all"),
-])
+    (["--neg_sample_size", 64, "--entity_dropout", 0.1], "--neg_sample_size all")])
 def test_what_does_not_go_together(runs, flags, messages, refused):
     arguments, folder = runs.arguments(*ALL, *flags)
     with refused(messages):

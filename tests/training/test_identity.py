@@ -46,8 +46,7 @@ def of(**flags):
     ("partition", "random", "metis", {"num_proc": 2}),
     ("rel_part", False, True, {"num_proc": 2}),
     ("parallel", "rows", "columns", {"gpu": [0, 1]}),
-    ("score_rule", "textbook", "dglke", {"model_name": "RESCAL"}),
-])
+    ("score_rule", "textbook", "dglke", {"model_name": "RESCAL"})])
 def test_numbers_depend_on(name, one, other, where):
     first, second = of(**where, **{name: one}), of(**where, **{name: other})
     assert first.get(name) != second.get(name)
@@ -120,8 +119,7 @@ STOPS = ["--valid", "--eval_interval", 2, "--early_stop_patience", 9]
     (STOPS, "valid.txt", "other validation triples"),
     ([*PATIENT, "--no_eval_filter"], "test.txt", None),
     (["--valid", "--eval_interval", 2], "valid.txt", None),
-    ([], "test.txt", None),
-])
+    ([], "test.txt", None)])
 def test_data_that_change_numbers_are_refused(runs, data, refused, flags, file, says):
     """In each file something changes that leaves the ids of the training triples as they are."""
     graph = ["--dataset", "mine", "--format", "udd_hrt", "--data_path", data, "--data_files", "entities.tsv",

@@ -87,14 +87,12 @@ def test_the_memory_plan_counts_both(runs, capsys):
     assert sizes[1] == 2 * sizes[0]
 
 
-@pytest.mark.parametrize(
-    "flags, says",
-    [(["--trainer", "dglke"], "--reciprocal cannot be used with --trainer dglke"),
-     (["--backend", "vanilla"], "--reciprocal cannot be used with --backend vanilla"),
-     (["--model_name", "TransR"], "--reciprocal does not go with --model_name TransR"),
-     (["--model_name", "mine:Model"], "--reciprocal does not go with --model_name mine:Model"),
-     (["--model_name", "RESCAL", "--score_rule", "dglke"], "use --score_rule textbook")],
-)
+@pytest.mark.parametrize("flags, says", [
+    (["--trainer", "dglke"], "--reciprocal cannot be used with --trainer dglke"),
+    (["--backend", "vanilla"], "--reciprocal cannot be used with --backend vanilla"),
+    (["--model_name", "TransR"], "--reciprocal does not go with --model_name TransR"),
+    (["--model_name", "mine:Model"], "--reciprocal does not go with --model_name mine:Model"),
+    (["--model_name", "RESCAL", "--score_rule", "dglke"], "use --score_rule textbook")])
 def test_what_it_does_not_go_with(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, "--reciprocal", *flags)

@@ -95,16 +95,14 @@ def test_numbers_of_a_config_file_are_those_of_the_command_line(tmp_path):
                                               "2.50"]
 
 
-@pytest.mark.parametrize(
-    "content, messages",
-    [("learning_rate: 0.1", "there is no flag 'learning_rate'"),
-     ("resume: x", "there is no flag 'resume'"),
-     ("lr: [", "is not YAML"),
-     ("- lr", "one 'flag: value' per line"),
-     ("lr: {a: 1}", "must be a value"),
-     ("lr: fast", "lr"),
-     ("max_step: -1", "--max_step is -1")],
-)
+@pytest.mark.parametrize("content, messages", [
+    ("learning_rate: 0.1", "there is no flag 'learning_rate'"),
+    ("resume: x", "there is no flag 'resume'"),
+    ("lr: [", "is not YAML"),
+    ("- lr", "one 'flag: value' per line"),
+    ("lr: {a: 1}", "must be a value"),
+    ("lr: fast", "lr"),
+    ("max_step: -1", "--max_step is -1")])
 def test_config_files_that_cannot_be_used(content, messages, tmp_path, refused, runs):
     path = tmp_path / "flags.yaml"
     path.write_text(content)
@@ -137,8 +135,7 @@ def test_the_command_line_goes_before_the_file(runs, tmp_path):
      ["-rn", 0],
      ["-rn", 1],
      ["--cache_size", "20KB", "--flush", "sync"]],
-    ids=lambda flags: " ".join(map(str, flags[:2])),
-)
+    ids=lambda flags: " ".join(map(str, flags[:2])))
 def test_flags_that_are_a_problem_elsewhere(runs, flags):
     folder = runs("--max_step", 4, "--test", "--eval_percent", 0.05, *flags)
     for name, content in tables(folder).items():
@@ -190,22 +187,6 @@ def test_the_gpu_is_refused_in_a_sentence(runs, refused, tmp_path):
     with refused("--gpu 0 needs a", "leave --gpu out to train on the CPU"):
         runs("--gpu", 0)
     assert not any(tmp_path.iterdir())
-
-
-def test_a_custom_model(runs, tmp_path, monkeypatch):
-    (tmp_path / "custom_models.py").write_text("from dglke_frugal.models import TorchModel\n"
-                                               "class Dot(TorchModel):\n"
-                                               "    def score(self, head, relation, tail):\n"
-                                               "        return (head * relation * tail).sum(-1)\n")
-    monkeypatch.chdir(tmp_path)
-    flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05, "--test", "--eval_percent", 0.02]
-    own = runs(*flags, "--model_name", "custom_models:Dot")
-    built_in = runs(*flags, "--model_name", "DistMult")
-    mine, theirs = (np.load(folder / f"small_{name}_entity.npy")
-                    for folder, name in ((own, "custom_models:Dot"), (built_in, "DistMult")))
-    np.testing.assert_allclose(mine, theirs, atol=1e-4)
-    mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
-    assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)
 
 
 def test_a_terminal_shows_a_bar(runs):

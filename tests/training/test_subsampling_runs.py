@@ -88,8 +88,7 @@ def test_a_run_goes_on_with_its_own_weights(runs, refused):
     (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--labels", "kvsall"],
      "--labels kvsall puts triples together, and has no place for --subsampling"),
     (["--trainer", "dglke"], "--subsampling base cannot be used with --trainer dglke"),
-    (["--backend", "vanilla"], "--subsampling base cannot be used with --backend vanilla"),
-])
+    (["--backend", "vanilla"], "--subsampling base cannot be used with --backend vanilla")])
 def test_what_does_not_go_together(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, "--subsampling", "base", *flags)
@@ -120,8 +119,7 @@ def test_excluded_positives_are_a_run_of_its_own(runs, capsys):
     (["--neg_chunk_size", 0], "--neg_chunk_size is 0; give a number that is at least 1"),
     (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--neg_chunk_size", 4],
      "--neg_chunk_size is of sampled negatives, and --neg_sample_size all has none"),
-    (["--trainer", "dglke", "--neg_chunk_size", 4], "--neg_chunk_size cannot be used with --trainer dglke"),
-])
+    (["--trainer", "dglke", "--neg_chunk_size", 4], "--neg_chunk_size cannot be used with --trainer dglke")])
 def test_chunks_that_there_are_not(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, *flags)

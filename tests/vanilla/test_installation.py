@@ -50,8 +50,7 @@ print(dglke.__version__, dgl.graph(([0, 1], [1, 2])).num_edges())
     ("dglke", "0.1.0.dev", "dglke 0.1.0.dev is installed"),
     ("dgl", "0.9.1", "dgl 0.9.1 is installed"),
     ("dgl", "2.4.0+cu124", "dgl 2.4.0+cu124 is installed"),
-    ("torch", "2.3.1+cpu", "torch 2.3.1+cpu is installed"),
-])
+    ("torch", "2.3.1+cpu", "torch 2.3.1+cpu is installed")])
 def test_unsupported_releases_are_refused(monkeypatch, package, version, says):
     installed = {"dglke": "0.1.2", "dgl": "2.1.0", "packaging": "24.0", "scipy": "1.14.0", "torch": "2.4.0",
                  package: version}
@@ -103,8 +102,7 @@ def test_an_unknown_command_is_refused():
     ("--loss Hinge --marg 2 --pair", ["--loss_genre", "--margin", "--pairwise"]),
     ("-pw -m 2", ["-pw", "-m"]),
     ("-m0.5", ["-m"]),
-    ("--model_name TransE --max_step 5 --lr -1 --log 5 -adv -rc 1e-9 --has_edge_importance --mix", []),
-])
+    ("--model_name TransE --max_step 5 --lr -1 --log 5 -adv -rc 1e-9 --has_edge_importance --mix", [])])
 def test_flags_of_a_later_dglke_are_found(argv, found):
     assert vanilla.unknown_flags("train", argv.split()) == found
     assert vanilla.unknown_flags("eval", argv.split()) == []

@@ -49,8 +49,7 @@ def negatives(batch):
     (9 * BATCH, 9, BATCH),
     (9 * BATCH + 2 * NEGATIVES, 10, 2 * NEGATIVES),  # a last batch of whole chunks is kept
     (9 * BATCH + NEGATIVES + 5, 9, BATCH),  # and any other dropped
-    (9 * BATCH + 5, 9, BATCH),
-])
+    (9 * BATCH + 5, 9, BATCH)])
 def test_an_epoch_has_each_edge_once(samplers, n_edges, batches, last):
     triples = graph(n_edges)
     whole = set(zip(*map(np.ndarray.tolist, triples)))

@@ -60,29 +60,6 @@ TEST(NameTable, RefusesOffsetsThatAreNone) {
   EXPECT_THROW(NameTable("aabb", twice, 3), std::invalid_argument);
 }
 
-TEST_P(Threads, NamesGetTheirIdsInTheOrderOfTheFile) {
-  std::string block;
-  std::vector<std::string> expected;
-  NameTable plain;
-  for (int i = 0; i < 3000; ++i) {
-    const std::string head = numbered("e", i * 31 % 900), tail = numbered("e", i * i % 1100);
-    block.append(tail).append("|").append(numbered("r", i % 9)).append("|").append(head).append("\n");
-    plain.add(head);
-    plain.add(tail);
-  }
-  NameTable entities, relations;
-  Columns columns(3000);
-  const LineFormat format{"|", 2, 1, 0, false};
-  ASSERT_FALSE(parse_name_triples(block, format, true, entities, relations, columns.out()));
-  ASSERT_EQ(entities.size(), plain.size());
-  for (std::int64_t id = 0; id < plain.size(); ++id) ASSERT_EQ(entities.name(id), plain.name(id));
-  for (int i = 0; i < 3000; ++i) {
-    ASSERT_EQ(columns.head[i], plain.find(numbered("e", i * 31 % 900)));
-    ASSERT_EQ(columns.tail[i], plain.find(numbered("e", i * i % 1100)));
-    ASSERT_EQ(columns.relation[i], i % 9);
-  }
-}
-
 TEST_P(Threads, TheFirstBadLineIsNamed) {
   for (int bad : {0, 1, 500, 998, 999}) {
     std::string block;

@@ -12,19 +12,10 @@ namespace frugal::testing::same_steps {
 namespace {
 
 Shape random_shape(unsigned seed) {
-  std::mt19937 random(seed);
-  const auto pick = [&](std::initializer_list<std::int64_t> of) { return *(of.begin() + random() % of.size()); };
-  Shape shape;
-  shape.seed = seed;
+  Shape shape = testing::random_shape(seed);
   shape.ranks = 1;  // of the trace: all do the same
-  shape.lookahead = static_cast<int>(pick({1, 2, 3, 10}));
-  shape.rows = pick({6, 24, 200});
-  shape.batch = static_cast<int>(pick({1, 6, 40}));
-  shape.slots = pick({0, 1, 4, shape.rows});
-  shape.skewed = random() % 3 != 0;
   shape.steps = 80;
   shape.mode = FlushMode::kDirect;
-  shape.horizon = static_cast<int>(random() % static_cast<unsigned>(shape.lookahead));
   return shape;
 }
 

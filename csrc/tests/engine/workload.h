@@ -42,6 +42,23 @@ struct Shape {
   unsigned seed = 0;
 };
 
+inline Shape random_shape(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](std::initializer_list<std::int64_t> of) { return *(of.begin() + random() % of.size()); };
+  Shape shape;
+  shape.seed = seed;
+  shape.ranks = static_cast<int>(pick({1, 1, 2, 3, 4, 8}));
+  shape.lookahead = static_cast<int>(pick({1, 2, 3, 6, 10, 60}));
+  shape.flush_threads = static_cast<int>(pick({1, 2, 4, 16}));
+  shape.rows = pick({6, 24, 200});
+  shape.batch = static_cast<int>(pick({1, 6, 40}));
+  shape.slots = pick({0, 1, 4, shape.rows});
+  shape.skewed = random() % 3 != 0;
+  shape.dim = pick({1, 5, 33});
+  shape.horizon = static_cast<int>(random() % static_cast<unsigned>(shape.lookahead));
+  return shape;
+}
+
 using Trace = std::vector<std::vector<StepWork>>;  // [step][rank]
 
 inline Trace random_trace(const Shape& shape) {

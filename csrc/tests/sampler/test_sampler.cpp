@@ -41,20 +41,6 @@ TEST(Sampler, AnEpochVisitsEveryEdgeOnceInEachDirection) {
   }
 }
 
-TEST(Sampler, BatchesHoldTheGraphsEdges) {
-  const Graph graph(1000, 500, 20);
-  const Sampler sampler(graph.edges(), config(100, 25));
-  for (std::int64_t step = 0; step < 40; ++step) {
-    const Batch batch = sample(sampler, step);
-    for (std::int64_t i = 0; i < batch.positives(); ++i) {
-      const auto edge = static_cast<std::size_t>(batch.weight[i]);
-      EXPECT_EQ(batch.head[i], graph.head[edge]);
-      EXPECT_EQ(batch.relation[i], graph.relation[edge]);
-      EXPECT_EQ(batch.tail[i], graph.tail[edge]);
-    }
-  }
-}
-
 TEST(Sampler, ChunksFollowDglKe) {
   struct Case {
     std::int64_t edges, batch_size, negatives, rounded, chunk, batches, last;
@@ -83,21 +69,6 @@ TEST(Sampler, ChunksFollowDglKe) {
       EXPECT_EQ(batch.negatives_per_chunk, c.negatives);
       EXPECT_EQ(static_cast<std::int64_t>(batch.negative.size()), batch.positives() / c.chunk * c.negatives);
     }
-  }
-}
-
-TEST(Sampler, ChunksOfAnotherSize) {
-  const Graph graph(1000, 500, 20);
-  for (const std::int64_t chunk : {1ll, 20ll, 100ll}) {
-    SamplerConfig chunked = config(100, 25);
-    chunked.chunk = chunk;
-    const Sampler sampler(graph.edges(), chunked);
-    EXPECT_EQ(sampler.batch_size(), 100);
-    const Batch batch = sample(sampler, 3);
-    EXPECT_EQ(batch.chunk_size, chunk);
-    EXPECT_EQ(batch.negatives_per_chunk, 25);
-    EXPECT_EQ(static_cast<std::int64_t>(batch.negative.size()), 100 / chunk * 25);
-    EXPECT_EQ(sampler.limits().negatives, 100 / chunk * 25);
   }
 }
 

@@ -6,19 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/parallel/thread_pool.h"
-#include "rows/cpu/entry_update.h"
-#include "table/row_ids.h"
-
 namespace frugal {
 namespace {
-
-std::vector<float> dense(HostTable& table) {
-  std::vector<float> values;
-  for (std::int64_t id = 0; id < table.rows(); ++id)
-    values.insert(values.end(), table.row(id), table.row(id) + table.layout().dim + 1);
-  return values;
-}
 
 TEST(HostTable, RowsAreLinesApartAndStateFollowsTheEmbedding) {
   for (const int dim : {1, 31, 32, 127, 400, 1000}) {
@@ -28,17 +17,6 @@ TEST(HostTable, RowsAreLinesApartAndStateFollowsTheEmbedding) {
     EXPECT_EQ(&table.state(3), table.row(3) + dim);
     EXPECT_EQ(table.state(3), 0.0f);
   }
-}
-
-TEST(HostTable, InitialValuesDoNotDependOnThreads) {
-  std::vector<std::vector<float>> results;
-  for (const int threads : {1, 3}) {
-    set_num_threads(threads);
-    HostTable table(1000, 50, Sharing::kShared);
-    table.init_uniform(-0.5f, 0.5f, 11, 0);
-    results.push_back(dense(table));
-  }
-  EXPECT_EQ(results[0], results[1]);
 }
 
 TEST(HostTable, ASharedTableIsOneTableWhereverItIsAttached) {
@@ -98,27 +76,6 @@ TEST(HostTable, PartsOfOneProcessShareItsMapping) {
 TEST(HostTable, RefusesNonsense) {
   EXPECT_THROW(HostTable(0, 4, Sharing::kPrivate), std::invalid_argument);
   EXPECT_THROW(HostTable(std::int64_t{1} << 46, 400, Sharing::kPrivate), std::runtime_error);
-}
-
-TEST(EntryUpdate, DoesNotDependOnThreadsAndWrongIdsFindNoRecords) {
-  const std::int64_t dim = 33, count = 700;  // enough elements for several threads
-  std::vector<std::int64_t> ids(count);
-  std::vector<float> gradients(count * dim);
-  for (std::int64_t i = 0; i < count; ++i) ids[i] = i * i % 97;
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>((i * 37) % 101) - 50.0f;
-  std::vector<std::vector<float>> results;
-  for (const int threads : {1, 2, 5}) {
-    set_num_threads(threads);
-    HostTable table(97, dim, Sharing::kPrivate);
-    table.init_uniform(-1, 1, 1, 1);
-    apply_entry(RowAdagrad{0.1f}, records_of(table, ids.data(), count).data(), count, dim, gradients.data());
-    results.push_back(dense(table));
-    auto wrong = ids;
-    wrong.back() = 97;
-    EXPECT_THROW(records_of(table, wrong.data(), count), std::out_of_range);
-  }
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, WRITE_BACK_BUFFER, PUBLISHED_BEFOR
 # One write-back as the kernels read it (csrc/engine/plan.h).
 WRITE_BACK = np.dtype(
     [("row", np.int64), ("after", np.int64), ("target", np.int64), ("block", np.int64), ("slot", np.int32),
-     ("leave", np.uint8)], align=True
-)
+     ("leave", np.uint8)], align=True)
 
 
 def as_bytes(write_backs: np.ndarray) -> np.ndarray:

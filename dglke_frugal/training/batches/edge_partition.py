@@ -70,8 +70,7 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int, folder: Optiona
     if how == "random":
         if len(train) < ranks:
             raise InputError(
-                f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc"
-            )
+                f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc")
         return EdgePartition(ranks, None)
     if how == "relation":
         rank_of_edge = partition_by_relation(train.relation, graph.n_relations, ranks)

@@ -195,8 +195,7 @@ class CheckpointFolder:
     def _open(self, step: int) -> Checkpoint:
         path = self._folder(step)
         try:
-            manifest = read_json(
-                path / MANIFEST, f"remove {path} to use the checkpoint before it, if there is one")
+            manifest = read_json(path / MANIFEST, f"remove {path} to use the checkpoint before it, if there is one")
             if manifest["format"] != FORMAT:
                 raise InputError(
                     f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that "
@@ -219,8 +218,7 @@ class CheckpointFolder:
         unfinished = self.path / f".unfinished-{step}"
         unfinished.mkdir()
         stored = {
-            name: asdict(_write_array(unfinished / f"{_file_stem(name)}.npy", array)) for name, array in arrays.items()
-        }
+            name: asdict(_write_array(unfinished / f"{_file_stem(name)}.npy", array)) for name, array in arrays.items()}
         manifest = {"format": FORMAT, "step": step, "config": config, "state": state, "arrays": stored}
         with open(unfinished / MANIFEST, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=2)

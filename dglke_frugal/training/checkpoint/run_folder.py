@@ -146,8 +146,7 @@ def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data:
         "rmap_file": relation_map,
         "emp_file": entity_map,  # HEAD's spelling
         "data": data.to_dict(),
-        **({} if saved is None else {KEY: saved.to_dict()}),
-    }
+        **({} if saved is None else {KEY: saved.to_dict()})}
     with replace_file(folder / CONFIG_FILE, "w") as file:
         json.dump({**flags, **release}, file, indent=4)
         file.write("\n")

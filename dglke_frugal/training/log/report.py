@@ -65,8 +65,7 @@ class Report:
         self._loop, self._max_step, self._interval = loop, max_step, log_interval
         self._tracker, self._rank, self._joint = tracker, rank, joint
         self._bar = (
-            progress(max_step, "training", "steps", initial=first_step) if rank == 0 and shows_bars() else None
-        )
+            progress(max_step, "training", "steps", initial=first_step) if rank == 0 and shows_bars() else None)
         self._pauses = 0.0
         self._start = self._shown = self._now()
         self.losses: Dict[str, float] = {}

@@ -10,11 +10,11 @@ from typing import Callable, List, Optional, Sequence
 
 import numpy as np
 
-from .transport import BESIDE, BETWEEN, LANES, MachineError, Traffic, Transport
+from .transport import AWAITED, BACKGROUND, LANES, MachineError, Traffic, Transport
 
 URGENT, LATE, REST, AHEAD, WHOLE = "urgent", "late", "rest", "ahead", "whole"
 APPLIED = (URGENT, REST, WHOLE)  # blocks after which tables have work to do, when all have come
-LANE_OF = {URGENT: BETWEEN, LATE: BETWEEN, REST: BESIDE, AHEAD: BESIDE, WHOLE: BESIDE}
+LANE_OF = {URGENT: AWAITED, LATE: AWAITED, REST: BACKGROUND, AHEAD: BACKGROUND, WHOLE: BACKGROUND}
 HEADER = 4  # floats' places in front of a block: its name, its boundary, its size, the sender's signal
 _NUMBER = {name: number for number, name in enumerate(LANE_OF, start=1)}
 
@@ -36,7 +36,7 @@ class Boundaries:
         self.traffic = Traffic()
         self._posted = [0 for _ in LANES]  # numbers of blocks
         self._heard = 0  # the signal that has landed last
-        self._beside = _Beside()
+        self._background = _Background()
         self._next: Optional[int] = None  # the step before which the next boundary lies
         self._drained: Optional[int] = None  # the boundary at which results are where they belong already
 
@@ -44,36 +44,36 @@ class Boundaries:
         """Before a step, whose rows have been announced: all values that it reads are here. Raises MachineError."""
         if self._next is None:  # the first one: no step before it has results
             self._exchange(AHEAD, step - 1)
-        self._finish_beside()
+        self._finish_background()
 
     def begun(self, step: int) -> None:
         """Start the exchanges that this step does not wait for."""
         names = [AHEAD] if self._drained == step else [REST, AHEAD]
-        self._beside.start(lambda: [self._exchange(name, step) for name in names])
+        self._background.start(lambda: [self._exchange(name, step) for name in names])
         self._next = step + 1
 
     def post_urgent(self) -> None:
         """Within a step: rows that are used in the next one have been written, and travel while all else is."""
         posted = self._post(URGENT, self._next)
-        self._beside.start(lambda: self._take_urgent(posted))
+        self._background.start(lambda: self._take_urgent(posted))
 
     def drain(self) -> None:
         """After a step of all machines: every result is where it belongs, and all replicas are whole. All machines
         drain at the same steps."""
         if self._next is None or self._drained == self._next:
             return
-        self._finish_beside()
+        self._finish_background()
         self._exchange(REST, self._next)
         self._exchange(WHOLE, self._next)
         self._drained = self._next
 
     def close(self) -> None:
         """End the other thread."""
-        self._beside.close()
+        self._background.close()
 
-    def _finish_beside(self) -> None:
+    def _finish_background(self) -> None:
         began = time.perf_counter()
-        self._beside.finish()
+        self._background.finish()
         self.traffic.wait_seconds += time.perf_counter() - began
         self.signal = self.signal or self._heard
 
@@ -136,7 +136,7 @@ class Boundaries:
         self.traffic.work_seconds += time.perf_counter() - began
 
 
-class _Beside:
+class _Background:
     """A thread that carries out work in its order while steps compute. `finish` raises the error of a work."""
 
     def __init__(self):

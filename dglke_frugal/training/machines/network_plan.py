@@ -42,8 +42,8 @@ class NetworkPlan:
         """From the beginning of a step to that of the next one."""
         usable = USABLE * self.bytes_per_second
         waited = max(0.0, self.urgent_bytes / usable - self.overlapped * self.compute_seconds)
-        carried = (self.beside_bytes + self.urgent_bytes) / usable
-        return max(self.compute_seconds + waited, carried + self.work_seconds) + self.boundary_seconds
+        sent = (self.beside_bytes + self.urgent_bytes) / usable
+        return max(self.compute_seconds + waited, sent + self.work_seconds) + self.boundary_seconds
 
     @property
     def over_one(self) -> float:

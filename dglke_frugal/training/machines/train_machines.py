@@ -115,8 +115,7 @@ def check_machines(config: TrainConfig) -> None:
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
         (config.model.normalize_entities, "--normalize_entities",
          "one machine brings rows to length 1, several do not; leave it out"),
-        (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out"),
-    ):
+        (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out")):
         if wrong:
             raise InputError(f"{flag}: {instead}")
 
@@ -179,8 +178,7 @@ def _partition(config: TrainConfig) -> str:
 
 def _of_one(config: TrainConfig) -> TrainConfig:
     """The configuration of a run of one machine alone, by which threads and memory of each are chosen."""
-    return replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None,
-                                          negatives="global"))
+    return replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None, negatives="global"))
 
 
 def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):

@@ -7,7 +7,7 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
-LANES = BETWEEN, BESIDE = range(2)  # of blocks that the next step waits for, and of the others
+LANES = AWAITED, BACKGROUND = range(2)  # of blocks that the next step waits for, and of the others
 
 
 class Transport(ABC):

@@ -17,8 +17,7 @@ from ..checkpoint.run_folder import CHECKPOINTS
 from ..processes.step_exchange import ExchangeFloats
 from ..tables.tables import ENTRIES, entity_flushing, rank_flushing
 from .column_config import uses_owner_transfer, shard_config
-from .step_bytes import (device_step_bytes, entity_row_bytes, full_softmax_bytes, host_step_bytes,
-                         kernel_step_bytes)
+from .step_bytes import (device_step_bytes, entity_row_bytes, full_softmax_bytes, host_step_bytes, kernel_step_bytes)
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a custom model

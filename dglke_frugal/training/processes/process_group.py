@@ -20,7 +20,7 @@ Message = Tuple[Dict[str, Any], bytes]
 
 PATIENCE_SECONDS = 10.0  # for processes that have nothing left to do
 MERCY_SECONDS = 3.0  # for processes that another one's failure stops
-LOOK_STEPS, LOOK_SECONDS = 8, 0.01  # between two looks at the sockets, whichever comes first: a look takes 20 us
+LOOK_STEPS, LOOK_SECONDS = 8, 0.01  # between two looks at the sockets, whichever comes first
 
 
 class RankError(RuntimeError):

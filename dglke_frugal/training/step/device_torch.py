@@ -28,8 +28,7 @@ def make_gradient_pass(config: StepConfig, device: Device) -> GradientPass:
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
         return AutogradPass(model, config.loss, config.degree_negatives, device)
-    shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
-                       config.score_rule)
+    shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range, config.score_rule)
     closed = make_device_model(model.name, shape, device.stream)
     make = ProjectedPass if model.projects else SharedPass
     return make(closed, config.loss, config.degree_negatives, device)
@@ -113,8 +112,7 @@ class TorchGradients:
             [(sums, batch["sum_offset"], batch["sum_order"], of_sums),
              (gradients.negative, batch["negative_offset"], batch["negative_occurrence"], of_negatives)],
             [(gradients.relation, *by_edge, of_relations)],
-            [(gradient, *by_edge) for gradient in (gradients.projection, gradients.projection_of_negatives)],
-        ]
+            [(gradient, *by_edge) for gradient in (gradients.projection, gradients.projection_of_negatives)]]
         if matrices is not None:
             loss, factors = config.loss, [gradient for gradient, *_ in entries[at.in_place]]
             matrices.update(factors, config.learning_rate, float(loss.regularization_norm),

@@ -98,8 +98,7 @@ def _replaced(config: TrainConfig, graph, folder) -> Iterator[None]:
         (dglke.train, "load_model", _loader(dglke.train.load_model)),
         (dglke.train, "NewBidirectionalOneShotIterator", _iterator(dglke.train.NewBidirectionalOneShotIterator)),
         (dglke.train, "train", _reading_ahead(dglke.train.train, config, stores)),
-        (dglke.dataloader.sampler, "SoftRelationPartition", _partition(dglke.dataloader.sampler)),
-    ]
+        (dglke.dataloader.sampler, "SoftRelationPartition", _partition(dglke.dataloader.sampler))]
     originals = [getattr(module, name) for module, name, _ in pieces]
     for module, name, piece in pieces:
         setattr(module, name, piece)

@@ -34,17 +34,6 @@ def assert_same(a, b):
         np.testing.assert_array_equal(getattr(a, field), getattr(b, field), err_msg=field)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 4])
-def test_batches_do_not_depend_on_threads_or_on_where_a_run_resumes(triples, threads):
-    reference = make(triples)
-    sampler = make(triples, threads=threads, lookahead=5)
-    for first in (0, 33):
-        with sampler.batches(first) as batches:
-            for step, batch in enumerate(itertools.islice(batches, 60), first):
-                assert batch.step == step and batch.corrupt_head == (step % 2 == 1)
-                assert_same(batch, reference.batch(step))
-
-
 def test_inverses_take_the_place_of_corrupted_heads(triples):
     config = SamplerConfig(batch_size=100, neg_sample_size=20, seed=3, inverse=RELATIONS)
     plain, inverse = make(triples), Sampler(*triples.T, ENTITIES, 2 * RELATIONS, config)

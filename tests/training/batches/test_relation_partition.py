@@ -1,8 +1,7 @@
 """Dividing edges over ranks by relation."""
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.batches.relation_partition import edges_of_rank, partition_by_relation

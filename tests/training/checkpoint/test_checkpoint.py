@@ -100,8 +100,7 @@ def test_other_arrays_are_refused_before_anything_is_overwritten(folder):
     for change, message in [
         ({"relation": np.zeros((8, 3, 5))}, "relation in .* is <f8 \\(7, 3, 5\\), but float64 \\(8"),
         ({"counts": np.zeros(11, np.int32)}, "counts in"),
-        ({"projection": np.zeros(3)}, "are needed"),
-    ]:
+        ({"projection": np.zeros(3)}, "are needed")]:
         arrays = {**zeros_like(tables()), **change}
         with pytest.raises(InputError, match=message):
             checkpoint.load_into(arrays)
@@ -126,8 +125,7 @@ def damage_header(path):
     (damage_header, "it holds int32"),
     (lambda path: os.truncate(path, path.stat().st_size - 1), "bytes instead of"),
     (lambda path: path.write_bytes(path.read_bytes() + b"x"), "bytes instead of"),
-    (lambda path: path.unlink(), "is missing"),
-])
+    (lambda path: path.unlink(), "is missing")])
 def test_a_damaged_file_is_named(folder, damage, message):
     checkpoint = folder.save(1, tables(), CONFIG)
     damage(checkpoint.path / "entity.npy")

@@ -91,8 +91,7 @@ def test_against_autograd(binary, model, smoothing, inverse, graph, device, monk
     tables = make_tables(config, ENTITIES, relations=relations)
     queries = Queries.of(graph, False, inverse), Queries.of(graph, True, inverse)
     asked = (queries[0].and_others(queries[1]),) if inverse else queries
-    trained = Trained(config, tables, device, targets=AllAnswers(
-        device, asked, ENTITIES, relations, smoothing, binary))
+    trained = Trained(config, tables, device, targets=AllAnswers(device, asked, ENTITIES, relations, smoothing, binary))
     oracle = Oracle(config, *(table.embeddings for table in tables))
     sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3, inverse=RELATIONS if inverse else 0))
     for number in range(4):

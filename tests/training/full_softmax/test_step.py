@@ -1,4 +1,5 @@
-"""A step against all entities, against float64 autograd over the whole matrix of scores."""
+"""A step against all entities, and with --relation_prediction against all relations, compared with float64 autograd
+over the whole matrix of scores. Where relations are predicted those in no batch move, too."""
 from dataclasses import replace
 
 import numpy as np
@@ -22,12 +23,17 @@ def small_tiles(monkeypatch):
         monkeypatch.setattr(products, "held_floats", 0)
 
 
+PRODUCTS = ["DistMult", "ComplEx", "SimplE", "RESCAL"]
+predicted = pytest.mark.parametrize("prediction", [0.0, 0.7])  # of relations
+
+
 @pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad", "adam"])
-@pytest.mark.parametrize("model", ["DistMult", "ComplEx", "SimplE", "RESCAL", "TransE_l2", "TransE_l1", "RotatE"])
-def test_against_autograd(model, optimizer, device):  # noqa: F811
+@pytest.mark.parametrize("model, prediction", [*((model, 0.7) for model in PRODUCTS), *(
+    (model, 0.0) for model in (*PRODUCTS, "TransE_l2", "TransE_l1", "RotatE"))])
+def test_against_autograd(model, prediction, optimizer, device):  # noqa: F811
     # An element's first step of Adagrad is the sign of its gradient, whatever its size: a small rate hides that of 0.
-    assert_agrees(make_config(model, optimizer=optimizer, learning_rate=1e-3 if optimizer != "row_adagrad" else 0.1),
-                  device)
+    rate = 1e-3 if optimizer != "row_adagrad" else 0.1
+    assert_agrees(make_config(model, optimizer=optimizer, learning_rate=rate, relation_prediction=prediction), device)
 
 
 @pytest.mark.parametrize("model", ["ComplEx", "SimplE", "TransE_l2", "TransE_l1", "RotatE"])
@@ -104,23 +110,28 @@ def test_penalties(norm, device):  # noqa: F811
     assert_agrees(make_config("DistMult", 0.3, norm), device)
 
 
-def test_n3(device):  # noqa: F811
-    assert_agrees(make_config("ComplEx", 0.3, regularizer="n3"), device)
+@predicted
+def test_n3(prediction, device):  # noqa: F811
+    assert_agrees(make_config("ComplEx", 0.3, regularizer="n3", relation_prediction=prediction), device)
 
 
-def test_edge_importance(device):  # noqa: F811
-    assert_agrees(make_config("ComplEx"), device, weighted=True)
+@pytest.mark.parametrize("coefficient, prediction", [(0.05, 0.0), (0.0, 4.0)])
+def test_edge_importance(coefficient, prediction, device):  # noqa: F811
+    assert_agrees(make_config("ComplEx", coefficient, relation_prediction=prediction), device, weighted=True)
 
 
-def test_scores_beyond_simple_s_bounds(device):  # noqa: F811
-    config = make_config("SimplE", 0.0)
-    assert_agrees(config, device, scale=4.0)
+@predicted
+def test_scores_beyond_simple_s_bounds(prediction, device):  # noqa: F811
+    assert_agrees(make_config("SimplE", 0.0, relation_prediction=prediction), device, scale=4.0)
 
 
-@pytest.mark.parametrize("rates", [(0.4, 0.0), (0.0, 0.3), (0.4, 0.3)])
-def test_dropout(rates, small_tiles, device):  # noqa: F811
+@pytest.mark.parametrize("model, rates, prediction", [
+    ("ComplEx", (0.4, 0.0), 0.0), ("ComplEx", (0.0, 0.3), 0.0), ("ComplEx", (0.4, 0.3), 0.0),
+    ("ComplEx", (0.4, 0.3), 0.7), ("RESCAL", (0.4, 0.3), 0.7)])
+def test_dropout(model, rates, prediction, small_tiles, device):  # noqa: F811
     """Of all entities, of the queries' entities and of relations, each with masks of its own in every step."""
-    assert_agrees(make_config("ComplEx", entity_dropout=rates[0], relation_dropout=rates[1], seed=77), device, 700)
+    assert_agrees(make_config(model, entity_dropout=rates[0], relation_dropout=rates[1], seed=77,
+                              relation_prediction=prediction), device, 700)
 
 
 def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # noqa: F811
@@ -144,15 +155,17 @@ def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # n
     np.testing.assert_array_equal(part.cpu().numpy(), masks[5, 0, 1][first:])
 
 
-@pytest.mark.parametrize("model, held", [("ComplEx", 0), ("ComplEx", 1 << 20), ("RESCAL", 0), ("TransE_l2", 0),
-                                         ("RotatE", 0)])
-def test_threads_change_no_bit(model, held, small_tiles, monkeypatch):
+@pytest.mark.parametrize("model, held, settings", [
+    ("ComplEx", 0, {}), ("ComplEx", 1 << 20, {}), ("RESCAL", 0, {}), ("TransE_l2", 0, {}), ("RotatE", 0, {}),
+    *((model, 0, dict(relation_dropout=0.2, relation_prediction=0.7)) for model in ("ComplEx", "RESCAL"))])
+def test_threads_change_no_bit(model, held, settings, small_tiles, monkeypatch):
     monkeypatch.setattr(tile_products.HostProducts, "held_floats", held)
-    assert_threads_change_no_bit(make_config(model, entity_dropout=0.2), 1300)
+    assert_threads_change_no_bit(make_config(model, entity_dropout=0.2, **settings), 1300)
 
 
-def test_two_runs_on_a_device_have_the_same_bits(small_tiles, device):  # noqa: F811
-    config = make_config("ComplEx", optimizer="adam")
+@pytest.mark.parametrize("model, prediction", [("ComplEx", 0.0), ("ComplEx", 0.7), ("RESCAL", 0.7)])
+def test_two_runs_on_a_device_have_the_same_bits(model, prediction, small_tiles, device):  # noqa: F811
+    config = make_config(model, optimizer="adam", relation_prediction=prediction)
     assert records_after(config, device, 1300) == records_after(config, device, 1300)
 
 
@@ -170,25 +183,11 @@ def test_rounded_products_are_near(small_tiles):
     np.testing.assert_allclose(found[1], found[0], rtol=0.02)
 
 
-def test_products_of_the_cpu():
-    random = np.random.default_rng(0)
-
+def test_products_that_do_not_fit_are_refused():
+    """What they are: csrc/tests/full_softmax/test_products.cpp."""
     def matrix(rows, columns):
-        whole = np.zeros((rows, -(-columns // 16) * 16), np.float32)
-        whole[:, :columns] = random.normal(size=(rows, columns))
-        return torch.from_numpy(whole)[:, :columns]
+        return torch.zeros(rows, 16)[:, :columns]
 
-    for m, n, k in ((1, 1, 1), (37, 130, 21), (100, 33, 64)):
-        a, b, c, out = matrix(m, k), matrix(n, k), matrix(m, n), matrix(m, n)
-        _native.multiply(a, b, out, True)
-        np.testing.assert_allclose(out, a.double() @ b.double().t(), atol=1e-4)
-        back = matrix(n, k)
-        _native.multiply(c.t(), a, back, False)
-        np.testing.assert_allclose(back, c.double().t() @ a.double(), atol=1e-4)
-        forth = matrix(m, k)
-        before = forth.clone()
-        _native.multiply(c, b, forth, False, adds=True)
-        np.testing.assert_allclose(forth, before.double() + c.double() @ b.double(), atol=1e-4)
     with pytest.raises(ValueError, match="fit"):
         _native.multiply(matrix(3, 4), matrix(5, 6), matrix(3, 5), True)
     with pytest.raises(ValueError, match="as it lies"):

@@ -135,11 +135,9 @@ def test_log_lines_are_short_and_say_the_time_left(runs, capsys):
     assert messages.count(" 0:00:00 left") >= 1
 
 
-@pytest.mark.parametrize(
-    "value, text",
-    [(0.0018015976609, "0.0018016"), (7.0, "7.0"), (692.0396153, "692.04"), (1e-7, "1e-07"), (0.0, "0.0"),
-     (float("nan"), "nan"), (float("inf"), "inf")],
-)
+@pytest.mark.parametrize("value, text", [
+    (0.0018015976609, "0.0018016"), (7.0, "7.0"), (692.0396153, "692.04"), (1e-7, "1e-07"), (0.0, "0.0"),
+    (float("nan"), "nan"), (float("inf"), "inf")])
 def test_short_numbers(value, text):
     assert short(value) == text and (float(text) == pytest.approx(value, rel=1e-5, nan_ok=True))
 

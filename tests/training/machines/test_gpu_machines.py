@@ -14,7 +14,7 @@ if "RANK" in os.environ:
     (2, []), (3, ["--negatives", "local", "--partition", "range"]),
     (2, ["--model_name", "ComplEx", "--row_dtype", "fp16"]),
     (2, ["--model_name", "RotatE", "-de", "--neg_deg_sample", "--subsampling", "base"]),
-], ids=["hash", "range", "halves", "rotate"])
+], ids=["hash", "range", "fp16", "rotate"])
 def test_a_device_computes_what_the_cpu_does(machines, count, given):
     partition = [] if "--partition" in given else ["--partition", "hash"]
     machines.gpu = "devices.make_device('queued')"
@@ -33,7 +33,7 @@ def test_a_model_without_kernels_of_its_own_is_refused(machines):
 @pytest.mark.cuda
 @pytest.mark.parametrize("given", [
     [], ["--matmul", "tf32x3"], ["--model_name", "ComplEx", "--negatives", "local"], ["--row_dtype", "fp16"],
-], ids=["fp32", "tf32x3", "local", "halves"])
+], ids=["fp32", "tf32x3", "local", "fp16"])
 def test_two_gpus_as_machines_have_the_bits_of_two_gpus_of_one(machines, given):
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:

@@ -20,7 +20,7 @@ def metrics(output):
     (3, ["--model_name", "SimplE", "-de", "-dr", "--exclude_positive", "--subsampling", "base"]),
     (2, ["--model_name", "DistMult", "--reciprocal", "--no_eval_filter"]),
     (2, ["--neg_sample_size_eval", 50]),
-], ids=["hash", "range", "metis", "metis halves", "halves", "rotate", "simple", "reciprocal", "sampled"])
+], ids=["hash", "range", "metis", "metis fp16", "fp16", "rotate", "simple", "reciprocal", "sampled"])
 def test_they_write_what_one_machine_writes(machines, count, given):
     partition = [] if "--partition" in given else ["--partition", "hash"]
     flags = ["--max_step", 12, "--test", *given]

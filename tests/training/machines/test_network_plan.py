@@ -42,8 +42,8 @@ def test_wikikg90mv2_is_as_the_page_says():
 def test_a_faster_network_and_fewer_bytes_are_faster():
     slow, fast = (plan(2, gigabits, 2e6) for gigabits in (1, 25))
     assert fast.step_seconds < slow.step_seconds
-    halves, local = plan(2, 1, 2e6, row_dtype="fp16"), plan(2, 1, 2e6, negatives="local", partition="hash")
-    assert local.step_seconds < halves.step_seconds < slow.step_seconds
+    fp16, local = plan(2, 1, 2e6, row_dtype="fp16"), plan(2, 1, 2e6, negatives="local", partition="hash")
+    assert local.step_seconds < fp16.step_seconds < slow.step_seconds
     assert NetworkPlan(2, 1e30, 0, 0, 0.01, 0).over_one == 2
 
 
@@ -66,8 +66,7 @@ def test_the_command_plans_each_machine(capsys):
     (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
     (["--nnodes", "2", "--one_machine", "0"], "--one_machine is 0"),
     (["--nnodes", "2", "--one_machine", "inf"], "--one_machine is inf"),
-    (["--nnodes", "2", "--one_machine", "1e-320"], "a number of triples a second, from 1 to 1e12"),
-])
+    (["--nnodes", "2", "--one_machine", "1e-320"], "a number of triples a second, from 1 to 1e12")])
 def test_bad_input_is_one_sentence(given, sentence, refused):
     with refused(sentence):
         main(["plan", "--entities", "1000", *given])

@@ -6,8 +6,7 @@ from training.machines.thread_machines import configuration, samplers, small_gra
 from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.batches import metis_owners
-from dglke_frugal.training.batches import edge_partition
+from dglke_frugal.training.batches import edge_partition, metis_owners
 from dglke_frugal.training.batches.edge_partition import HOT_SHARE, partition_edges, row_owners
 
 
@@ -41,8 +40,7 @@ def test_rows_in_a_given_order_are_shared_out_in_it():
 
 @pytest.mark.parametrize("order, workers, sentence", [
     ([0, 2, 2], 2, "each row once"), ([0, 1, 3], 2, "each row once"), ([0, -1, 1], 2, "each row once"),
-    ([1, 0], 3, "at least one row"),
-])
+    ([1, 0], 3, "at least one row")])
 def test_a_wrong_order_is_refused(order, workers, sentence):
     with pytest.raises(ValueError, match=sentence):
         _native.RowOwners(np.array(order), workers)

@@ -60,8 +60,7 @@ def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
     return oracle.arrays()
 
 
-def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None,
-                 early=True):
+def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None, early=True):
     """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes
     the tables of a machine before it trains. early: whether results travel before the step's end.
 

@@ -156,7 +156,6 @@ def test_products_on_tensor_cores_go_with_columns(columns):
 
 
 def test_a_rank_multiplies_as_it_is_told(monkeypatch):
-    """Once --matmul was lost on the way to the ranks, which then computed as with fp32."""
     given = {}
     monkeypatch.setattr(column_run, "make_step", lambda config, **settings: given.update(settings))
     run = SimpleNamespace(

@@ -1,4 +1,5 @@
 """Ranks as threads with some columns each: the tables of plain loops to the bit, whatever the settings and delays."""
+import itertools
 import threading
 import time
 
@@ -172,49 +173,37 @@ def trained(config, ranks, flush=None, **options):
         threads.close()
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("element", ["fp32", "fp16"])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("model", [name for name in model_names() if find_model(name).halves])
-def test_tables_are_those_of_plain_loops(model, ranks):
+def test_tables_are_those_of_plain_loops(model, ranks, element):
     config = step_config(model, adversarial=model != "TransE_l1")
-    assert_same(trained(config, ranks), oracle_arrays(config, ranks))
+    assert_same(trained(config, ranks, element=element), oracle_arrays(config, ranks, element))
 
 
-SETTINGS = [{"mode": "direct", **more} for more in (
-    {"slots": 20}, {"slots": 0}, {"slots": 60, "policy": "lfu", "lookahead": 1}, {"slots": 90})]
+CACHES = [{"slots": 0}, {"slots": 20}, {"slots": 60, "policy": "lfu", "lookahead": 1}, {"slots": 90}]
 
 
-@pytest.mark.parametrize("flush", SETTINGS)
-@pytest.mark.parametrize("loss", [{"adversarial": True}, {"genre": "Hinge", "pairwise": True}])
-def test_no_setting_and_no_delay_changes_a_bit(flush, loss):
-    config = step_config("TransE_l2", **loss)
-    assert_same(trained(config, 3, flush, device="queued", delay=0.002), oracle_arrays(config, 3))
+@pytest.mark.parametrize("flush", [None, *({"mode": "direct", **cache} for cache in CACHES)])
+@pytest.mark.parametrize("model, element, loss", [
+    ("TransE_l2", "fp32", {"adversarial": True}), ("TransE_l2", "fp32", {"genre": "Hinge", "pairwise": True}),
+    ("ComplEx", "fp16", {"adversarial": True})])
+def test_no_setting_and_no_delay_changes_a_bit(model, element, loss, flush):
+    config = step_config(model, **loss)
+    assert_same(trained(config, 3, flush, device="queued", delay=0.002, element=element),
+                oracle_arrays(config, 3, element))
 
 
 OWNER_TRANSFER = {"mode": "direct", "owner_transfer": True}
 
 
-@pytest.mark.parametrize("device", ["cpu", "queued", "late write-backs"])
-@pytest.mark.parametrize("flush", [{"slots": 0}, {"slots": 20}, {"slots": 60, "policy": "lfu", "lookahead": 1}])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_rows_that_owners_move_are_those_of_plain_loops(ranks, flush, device):
-    config = step_config("TransE_l2", adversarial=True)
-    assert_same(trained(config, ranks, {**OWNER_TRANSFER, **flush}, device=device, delay=0.001),
-                oracle_arrays(config, ranks))
-
-
-@pytest.mark.parametrize("flush", [{"slots": 20}, {"slots": 60, "policy": "lfu"}])
-@pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
-def test_half_precision_rows_that_owners_move_are_those_of_plain_loops(model, flush):
-    config = step_config(model)
-    assert_same(trained(config, 3, {**OWNER_TRANSFER, **flush}, device="queued", delay=0.001, element="fp16"),
-                oracle_arrays(config, 3, "fp16"))
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("model", [name for name in model_names() if find_model(name).halves])
-def test_half_precision_rows_are_those_of_plain_loops(model, ranks):
-    config = step_config(model, adversarial=model != "TransE_l1")
-    assert_same(trained(config, ranks, element="fp16"), oracle_arrays(config, ranks, "fp16"))
+@pytest.mark.parametrize("model, element, ranks, flush, device", [
+    *itertools.product(["TransE_l2"], ["fp32"], [1, 2, 3, 4], CACHES[:3], ["cpu", "queued", "late write-backs"]),
+    *itertools.product(["TransE_l2", "ComplEx"], ["fp16"], [3], CACHES[1:3], ["queued"])])
+def test_rows_that_owners_move_are_those_of_plain_loops(model, element, ranks, flush, device):
+    config = step_config(model, adversarial=True)
+    assert_same(trained(config, ranks, {**OWNER_TRANSFER, **flush}, device=device, delay=0.001, element=element),
+                oracle_arrays(config, ranks, element))
 
 
 @pytest.mark.parametrize("model, dim, ranks", [
@@ -227,13 +216,6 @@ def test_columns_begin_within_blocks_of_noise(monkeypatch, model, dim, ranks):
     config = step_config(model)
     assert_same(trained(config, ranks, {"slots": 20, "mode": "direct"}, element="fp16"),
                 oracle_arrays(config, ranks, "fp16"))
-
-
-@pytest.mark.parametrize("flush", [None, *SETTINGS])
-def test_no_setting_and_no_delay_changes_a_bit_of_half_precision(flush):
-    config = step_config("ComplEx", adversarial=True)
-    assert_same(trained(config, 3, flush, device="queued", delay=0.002, element="fp16"),
-                oracle_arrays(config, 3, "fp16"))
 
 
 def test_one_process_leaves_the_bits_of_one_rank():

@@ -18,8 +18,7 @@ SETTINGS = {
         ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1, "--flush", "p2f"],
         ["--cache_ratio", 0.1, "--cache_policy", "lfu"]],
     4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3, "--flush", "p2f"],
-        ["--flush", "none"]],
-}
+        ["--flush", "none"]]}
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def losses(output):
 
 
 @pytest.mark.parametrize("gpu_ranks, count, given, settings", [
-    ("queued", 2, [], SETTINGS[2][:1]),  # more of them in test_device_stores
+    ("queued", 2, [], SETTINGS[2][:1]),  # more of them in test_stores
     ("queued", 2, ["--row_dtype", "fp16"], SETTINGS[2][1:2]),
     pytest.param("cuda", 2, [], SETTINGS[2], marks=pytest.mark.cuda),
     pytest.param("cuda", 2, ["--row_dtype", "fp16"], SETTINGS[2][1:], marks=pytest.mark.cuda),

@@ -60,10 +60,8 @@ def wide(tmp_path_factory):
          "--neg_sample_size", 512],
         ["--test"],
         ["--model_name", "TransR", "--hidden_dim", 200],
-        [*AGAINST_ALL, "--batch_size", 512, "--hidden_dim", 100, "--max_step", 2],
-    ],
-    ids=["in place", "through a cache", "with a test", "with matrices", "against all entities, whose scores are held"],
-)
+        [*AGAINST_ALL, "--batch_size", 512, "--hidden_dim", 100, "--max_step", 2]],
+    ids=["in place", "through a cache", "with a test", "with matrices", "against all entities, whose scores are held"])
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
     runs = Runs(wide, tmp_path)
@@ -312,8 +310,7 @@ def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
         "/proc/meminfo": "MemAvailable: 9000000 kB",
         "/sys/fs/cgroup/job/memory.current": "700000000",
         "/proc/self/status": "RssAnon: 1000 kB",
-        "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000",
-    }
+        "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000"}
     monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
     assert available_memory.host_bytes() == 600_000_000 + 1_024_000
 

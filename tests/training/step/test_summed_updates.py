@@ -18,8 +18,7 @@ FLAGS = {
     "TransE_l2": ["-adv", "-rc", 0.01],
     "DistMult": ["--loss_genre", "Softmax", "-rc", 0, "--batch_size", 4524, "--neg_sample_size", 29],  # 81 chunks left
     "ComplEx": ["-adv", "-a", 2, "--reciprocal", "-rc", 0.03, "-rn", 2],
-    "RotatE": ["-de", "-adv", "--hidden_dim", 28, "--subsampling", "uniq", "--neg_chunk_size", 4],
-}
+    "RotatE": ["-de", "-adv", "--hidden_dim", 28, "--subsampling", "uniq", "--neg_chunk_size", 4]}
 OPTIMIZERS = {"adagrad": 0.1, "adam": 0.01}  # with learning rates
 STEPS = 7
 
@@ -140,8 +139,7 @@ def test_a_gpu_is_near_the_cpu_and_repeats_itself(runs, model, optimizer, cuda_g
     (["--num_proc", 2], "trains in one process"),
     (["--flush", "p2f"], "nothing is cached or flushed; leave --flush"),
     (["--cache_ratio", 0.1], "nothing is cached or flushed; leave --flush"),
-    (["--row_dtype", "fp16"], "keeps rows in float32"),
-])
+    (["--row_dtype", "fp16"], "keeps rows in float32")])
 def test_what_does_not_go_together(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, "--optimizer", "adam", *flags)

@@ -59,8 +59,7 @@ def test_every_model(model, options, data, tmp_path, capfd, one_torch_thread):
 
 
 FULL = bool(os.environ.get("DGLKE_FRUGAL_FULL_TESTS"))
-SETTINGS = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"),
-                                  ("p2f", "sync")))
+SETTINGS = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"), ("p2f", "sync")))
 FB15K = ["--dataset", "FB15k", "--hidden_dim", "400", "--batch_size", "1000", "--neg_sample_size", "200", "--max_step",
          "30", "--log_interval", "10", "--seed", "3"]
 
