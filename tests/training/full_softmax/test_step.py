@@ -118,9 +118,11 @@ def test_scores_beyond_simple_s_bounds(device):  # noqa: F811
 
 
 @pytest.mark.parametrize("rates", [(0.4, 0.0), (0.0, 0.3), (0.4, 0.3)])
-def test_dropout(rates, small_tiles, device):  # noqa: F811
-    """Of all entities, of the queries' entities and of relations, each with masks of its own in every step."""
-    assert_agrees(make_config("ComplEx", entity_dropout=rates[0], relation_dropout=rates[1], seed=77), device, 700)
+@pytest.mark.parametrize("model", ["ComplEx", "TransE_l2", "TransE_l1", "RotatE"])
+def test_dropout(model, rates, small_tiles, device):  # noqa: F811
+    """Of all entities, of the queries' entities and of relations, each with masks of its own in every step. Through a
+    query of TransE entity and relation have one gradient."""
+    assert_agrees(make_config(model, entity_dropout=rates[0], relation_dropout=rates[1], seed=77), device, 700)
 
 
 def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # noqa: F811
