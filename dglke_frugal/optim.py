@@ -92,10 +92,10 @@ class RowOptimizer(torch.optim.Optimizer):
         """The update of one table, as kernels know it."""
         return _native.SummedUpdate(self.name)
 
-    def next_update(self, update: _native.SummedUpdate) -> None:
-        """The table's next update is by the settings of this moment."""
+    def next_update(self, update: _native.SummedUpdate, settings: Optional[Mapping[str, Any]] = None) -> None:
+        """The table's next update is by the settings of this moment, or by these: what param_groups[0] was before."""
         self._opt_called = True  # the order of updates and schedules that torch looks after
-        group = self.param_groups[0]
+        group = self.param_groups[0] if settings is None else settings
         update.next(_rate(group["lr"]), group.get("eps", 0.0), group["clip"] or 0.0, *group.get("betas", ()))
 
 

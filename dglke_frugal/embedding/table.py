@@ -151,6 +151,7 @@ class Table:
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
         self._open: Optional[Ticket] = None
+        self._at_lookup: Optional[Dict] = None  # settings of the optimizer, of several ranks
         self._closed = False  # by several ranks, which could not agree on another engine
         _tables.add(self)
         if shared is not None:
@@ -317,6 +318,8 @@ class Table:
             self._announced -= 1
         self._executor.begin(request)
         self._open = Ticket(request)
+        if self._config.ranks > 1:
+            self._at_lookup = dict(self.optimizer.param_groups[0])
         if prepare is not None:
             prepare(self._executor)
         values = self._executor.gather()
@@ -452,9 +455,10 @@ class Table:
             self._skip()
 
     def _skip(self) -> None:
-        """End the running step without a gradient; other ranks may have one, for which it is a gradient of zeros."""
+        """End the running step without a gradient; other ranks may have one, for which it is a gradient of zeros. The
+        step may end behind a change of the learning rate, which those that had a gradient have not used."""
         if self._config.ranks > 1:
-            self.optimizer.next_update(self.rule)
+            self.optimizer.next_update(self.rule, self._at_lookup)
         self._executor.skip()
 
     def _forget(self) -> None:

@@ -162,7 +162,7 @@ class FullSoftmax:
                                                            targets, scale)
             of_fixed = of_fixed + of_known
             of_answer_side.copy_(self._drop(of_answers.contiguous(), ANSWER_SIDE, step))
-        of_fixed_side.copy_(self._drop(of_fixed, FIXED_SIDE, step))
+        self._drop(of_fixed_side.copy_(of_fixed), FIXED_SIDE, step)  # a copy: of_relation may be the same tensor
         of_relation = self._drop(of_relation.contiguous(), RELATION, step)
         self._update_batch(batch, buffers, entities, relations, ends, of_relation, side_stream, penalties)
 

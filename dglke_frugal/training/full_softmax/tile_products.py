@@ -15,6 +15,7 @@ from ... import _native
 from ...models.device.products import set_matmul
 from ...store.device.device import Device
 from .binary_slopes import binary_slopes
+from .row_sums import sums_of_rows
 from .table_update import TableShape
 from .tiles import DEVICE_TILE_FLOATS, HOST_HELD_FLOATS, HOST_TILE_FLOATS
 
@@ -118,7 +119,7 @@ class _Euclidean:
     def scores(self, out):
         """See HostProducts."""
         super().scores(out)
-        own, others = ((x * x).sum(1) for x in (self._query, self._tile))
+        own, others = (sums_of_rows(x * x) for x in (self._query, self._tile))
         out.mul_(-2.0).add_(own[:, None]).add_(others[None]).clamp_(min=LEAST_SQUARE).sqrt_()
         self._distance = out.clone()
         out.neg_()
@@ -131,13 +132,13 @@ class _Euclidean:
     def add_to_query(self, slopes, out):
         """See HostProducts."""
         super().add_to_query(slopes, out)
-        out.sub_(slopes.sum(1, keepdim=True) * self._query)
+        out.sub_(sums_of_rows(slopes)[:, None] * self._query)
 
     def of_rows(self, slopes, rows, out):
         """See HostProducts."""
         super().of_rows(slopes, rows, out)
         # A sum over columns has no fixed order in torch, but one over rows has.
-        out.sub_(slopes.t().contiguous().sum(1, keepdim=True) * rows)
+        out.sub_(sums_of_rows(slopes.t().contiguous())[:, None] * rows)
 
 
 class _PairByPair(HostProducts):

@@ -1,5 +1,6 @@
 """A step against all entities, and with --relation_prediction against all relations, compared with float64 autograd
 over the whole matrix of scores. Where relations are predicted those in no batch move, too."""
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -126,10 +127,11 @@ def test_scores_beyond_simple_s_bounds(prediction, device):  # noqa: F811
 
 
 @pytest.mark.parametrize("model, rates, prediction", [
-    ("ComplEx", (0.4, 0.0), 0.0), ("ComplEx", (0.0, 0.3), 0.0), ("ComplEx", (0.4, 0.3), 0.0),
+    *itertools.product(["ComplEx", "TransE_l2", "TransE_l1", "RotatE"], [(0.4, 0.0), (0.0, 0.3), (0.4, 0.3)], [0.0]),
     ("ComplEx", (0.4, 0.3), 0.7), ("RESCAL", (0.4, 0.3), 0.7)])
 def test_dropout(model, rates, prediction, small_tiles, device):  # noqa: F811
-    """Of all entities, of the queries' entities and of relations, each with masks of its own in every step."""
+    """Of all entities, of the queries' entities and of relations, each with masks of its own in every step. Through a
+    query of TransE entity and relation have one gradient."""
     assert_agrees(make_config(model, entity_dropout=rates[0], relation_dropout=rates[1], seed=77,
                               relation_prediction=prediction), device, 700)
 
