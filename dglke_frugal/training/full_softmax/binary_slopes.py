@@ -22,7 +22,10 @@ def binary_slopes(scores: torch.Tensor, first: int, bound: float, targets: Tuple
     beyond it there is no slope. scale: (B,), divided by E."""
     beyond = scores.abs() > bound if bound else None
     rows, columns, on, off = _labels(targets, first, scores.shape[1])
-    scores.sigmoid_() if scores.is_cuda else scores.neg_().exp_().add_(1.0).reciprocal_()
+    if scores.is_cuda:
+        scores.sigmoid_()
+    else:
+        scores.neg_().exp_().add_(1.0).reciprocal_()
     if off is not None:
         scores.sub_(off[:, None])
     scores.index_put_((rows, columns), scores[rows, columns] - on[rows])
