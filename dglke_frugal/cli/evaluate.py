@@ -196,6 +196,9 @@ def _run(model, graph, own, given, warm):
     from ..training.log.messages import held_out_facts, held_out_lines
 
     protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
+    if given["neg_deg_sample_eval"] and not protocol.sampling:
+        print("--neg_deg_sample_eval has no effect: all entities are candidates, and none are drawn "
+              "(--neg_sample_size_eval)")
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
     for line in held_out_lines(held_out_facts(graph, ["test"]), {"test": len(graph.test)}, warm):

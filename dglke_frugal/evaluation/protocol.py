@@ -252,9 +252,14 @@ def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
         raise InputError(f"the share of triples is {shown(repr(percent))}; give a number in (0, 1]")
     if percent >= 1 or not len(columns[0]):
         return columns
-    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), max(1, int(len(columns[0]) * percent)))
+    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), share_size(len(columns[0]), percent))
     heads, relations, tails = (column[chosen] for column in columns)
     return heads, relations, tails
+
+
+def share_size(count: int, percent: float) -> int:
+    """How many triples of so many share_of gives."""
+    return count if percent >= 1 or not count else max(1, int(count * percent))
 
 
 def check_ids(model: EmbeddingModel, triples: Columns) -> None:

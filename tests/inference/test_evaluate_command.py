@@ -138,6 +138,18 @@ def test_a_share_of_less_than_one_triple_is_one(run, tmp_path, capsys):
     assert result["ranks"] == 2 and 0 < result["metrics"]["MRR"] <= 1
 
 
+def test_candidates_by_degree_where_none_are_drawn_are_reported(run, capsys):
+    folder, _, _ = run
+    flags = [*udd_flags(folder), "--no_eval_filter"]
+    command.main(flags)
+    without = capsys.readouterr().out.splitlines()
+    command.main([*flags, "--neg_deg_sample_eval"])
+    line, *rest = capsys.readouterr().out.splitlines()
+    assert line.startswith("--neg_deg_sample_eval has no effect") and rest[:6] == without[:6]
+    command.main([*flags, "--neg_deg_sample_eval", "--neg_sample_size_eval", "10"])
+    assert "no effect" not in capsys.readouterr().out
+
+
 def test_more_samples_than_entities_is_reported(run, tmp_path, capsys):
     folder, model, splits = run
     command.main([*udd_flags(folder), "--neg_sample_size_eval", "10000", "--json", str(tmp_path / "out.json")])

@@ -12,6 +12,7 @@ import numpy as np
 from ...data import KnowledgeGraph
 from ...data.name_maps import white_space_lines
 from ...data.splitting import distinct, repeated
+from ...evaluation.protocol import share_size
 from ...options import TrainConfig
 from ...presets.auto import PREFIX
 from ...presets.catalogue import best_preset
@@ -23,8 +24,9 @@ _NAMES = {"train": "Train", "valid": "valid", "test": "test"}  # DGL-KE's spelli
 
 
 @contextmanager
-def reading_lines() -> Iterator[List[KnowledgeGraph]]:
-    """DGL-KE's lines around reading a graph, which the block appends to what it is given."""
+def reading_lines(eval_percent: float) -> Iterator[List[KnowledgeGraph]]:
+    """DGL-KE's lines around reading a graph, which the block appends to what it is given: of valid and test the share
+    that is ranked counts."""
     read: List[KnowledgeGraph] = []
     print("Reading train triples....", flush=True)
     yield read
@@ -34,7 +36,8 @@ def reading_lines() -> Iterator[List[KnowledgeGraph]]:
                 print(f"Reading {split} triples....")
             print(f"Finished. Read {len(triples)} {split} triples.")
         for split, triples in graph.splits.items():
-            print(f"|{_NAMES[split]}|: {len(triples)}", flush=True)
+            count = len(triples) if split == "train" else share_size(len(triples), eval_percent)
+            print(f"|{_NAMES[split]}|: {count}", flush=True)
 
 
 def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:

@@ -107,7 +107,7 @@ class Session:
             threads = thread_count(self.own_config(config))
             _native.set_num_threads(threads)
             warm_start = open_warm_start(config, resume)
-            with reading_lines() as read:
+            with reading_lines(config.evaluation.eval_percent) as read:
                 graph = load(config, graph)
                 read.append(graph)
             facts = graph_facts(graph)

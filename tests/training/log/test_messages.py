@@ -52,6 +52,14 @@ def test_the_start_says_what_there_is(strange, capsys):
     assert result["epochs"] == pytest.approx(10.0)
 
 
+def test_the_start_counts_the_triples_that_are_ranked(strange, capsys):
+    """As DGL-KE: |test| is what the test will rank; one triple at least, as there is one at least."""
+    strange("--max_step", 1, "--batch_size", 20, "--neg_sample_size", 10, "--test", "--eval_percent", 0.5)
+    assert {"|Train|: 42", "|valid|: 1", "|test|: 2"} <= set(capsys.readouterr().out.splitlines())
+    strange("--max_step", 1, "--batch_size", 20, "--neg_sample_size", 10, "--test", "--eval_percent", 0.01)
+    assert {"|Train|: 42", "|valid|: 1", "|test|: 1"} <= set(capsys.readouterr().out.splitlines())
+
+
 def test_what_the_test_has_to_do_with_training_is_reported(runs, capsys, tmp_path):
     """Relations that nothing trains, and triples that are trained, by the training and by dglke_eval."""
     data = tmp_path / "said"
