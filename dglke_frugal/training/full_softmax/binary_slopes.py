@@ -4,8 +4,8 @@ With s_ij the score of entity j for query i, y_ij its label (targets.AllAnswers)
 the loss is sum_i scale_i / E sum_j (l(s_ij) - y_ij s_ij). No score depends on the others, so each tile is processed
 once.
 
-On the CPU torch's sigmoid and softplus round an element otherwise where a thread's part of a tensor ends, and sums of a
-single row depend on threads; exp, log1p and sums_of_rows do not.
+torch's sigmoid and softplus round an element otherwise where a thread's part of a tensor ends, and sums of a single row
+depend on threads; exp, log1p and sums_of_rows do not.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ def binary_slopes(scores: torch.Tensor, first: int, bound: float, targets: Tuple
     beyond it there is no slope. scale: (B,), divided by E."""
     beyond = scores.abs() > bound if bound else None
     rows, columns, on, off = _labels(targets, first, scores.shape[1])
-    if scores.is_cuda:
-        scores.sigmoid_()
-    else:
-        scores.neg_().exp_().add_(1.0).reciprocal_()
+    scores.neg_().exp_().add_(1.0).reciprocal_()
     if off is not None:
         scores.sub_(off[:, None])
     scores.index_put_((rows, columns), scores[rows, columns] - on[rows])
