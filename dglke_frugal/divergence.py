@@ -18,7 +18,7 @@ from .errors import InputError
 DIVERGED = "the training has diverged"
 REMEDY = "use a smaller --lr, or more --regularization_coef"
 _BLOCK_BYTES = 1 << 20  # of rows that are looked at together: they stay in a cache for the second look
-_LARGE_BLOCK_BYTES = 1 << 26  # of those that all threads, or a device, look at once
+_LARGE_BLOCK_BYTES = 1 << 26  # of rows that all threads, or a device, look at together
 
 
 class Diverged(InputError):

@@ -100,7 +100,7 @@ class DenseStep:
             each.grad = part
 
     def _join(self) -> torch.Tensor:
-        """Room for all gradients, of which each parameter's is a part."""
+        """Memory for the gradients of all parameters, one after the other."""
         parameters = [each for group in self._optimizer.param_groups for each in group["params"] if each.requires_grad]
         kinds = {(each.dtype, each.device) for each in parameters}
         if len(kinds) != 1:

@@ -84,10 +84,11 @@ class Ticket:
     Attributes:
         request: its ids.
         scaler: the GradScaler of the backward that it was read in, where a part of a model is computed again.
+        settings: the optimizer's at that moment, where several ranks train.
     """
 
-    def __init__(self, request: Request):
-        self.request, self.scaler = request, scaler_of_backward()
+    def __init__(self, request: Request, settings: Optional[Dict] = None):
+        self.request, self.scaler, self.settings = request, scaler_of_backward(), settings
 
 
 class SharedTable(NamedTuple):
@@ -151,7 +152,6 @@ class Table:
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
         self._open: Optional[Ticket] = None
-        self._at_lookup: Optional[Dict] = None  # settings of the optimizer, of several ranks
         self._closed = False  # by several ranks, which could not agree on another engine
         _tables.add(self)
         if shared is not None:
@@ -317,9 +317,7 @@ class Table:
             self._announce(request)
             self._announced -= 1
         self._executor.begin(request)
-        self._open = Ticket(request)
-        if self._config.ranks > 1:
-            self._at_lookup = dict(self.optimizer.param_groups[0])
+        self._open = Ticket(request, dict(self.optimizer.param_groups[0]) if self._config.ranks > 1 else None)
         if prepare is not None:
             prepare(self._executor)
         values = self._executor.gather()
@@ -450,15 +448,15 @@ class Table:
         self._restart()
 
     def _close_step(self) -> None:
-        if self._open is not None:
-            self._open = None
-            self._skip()
+        ticket, self._open = self._open, None
+        if ticket is not None:
+            self._skip(ticket.settings)
 
-    def _skip(self) -> None:
-        """End the running step without a gradient; other ranks may have one, for which it is a gradient of zeros. The
-        step may end behind a change of the learning rate, which those that had a gradient have not used."""
+    def _skip(self, settings: Optional[Dict] = None) -> None:
+        """End the running step without a gradient; other ranks may have one, for which it is a gradient of zeros.
+        settings: of the optimizer, which may have changed since the other ranks used them; None for those of now."""
         if self._config.ranks > 1:
-            self.optimizer.next_update(self.rule, self._at_lookup)
+            self.optimizer.next_update(self.rule, settings)
         self._executor.skip()
 
     def _forget(self) -> None:
