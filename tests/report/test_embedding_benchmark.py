@@ -36,3 +36,4 @@ def test_a_small_run_writes_all_figures(tmp_path, interpreter):
     for name in ("embedding_fill_gb_s_per_core", "embedding_fill_over_torch", "embedding_bytes_over_floor",
                  "lookup_sgd_seconds", "lookup_adam_seconds", "lookup_torch_sparse_seconds"):
         assert found[name] > 0, name
+    assert any("FBGEMM UVM cache, SGD" in each for each in found["published"].values())
