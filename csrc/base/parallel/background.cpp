@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -19,6 +20,10 @@ namespace {
 
 // A lookup of a million ids takes longer to sort than the steps that it is announced ahead of.
 const std::size_t kMostThreads = static_cast<std::size_t>(std::clamp(usable_cores() / 2, 4, 32));
+
+// How long a thread without work looks for more before it sleeps: whoever gives it work would have to wake it by a system
+// call, in each step of a training. Where cores are few, they have something better to do.
+const auto kLooks = std::chrono::microseconds(usable_cores() < 16 ? 0 : 1000);
 
 class Background {
  public:
@@ -38,6 +43,8 @@ class Background {
       const std::lock_guard lock(mutex_);
       if (idle_ <= tasks_.size() && threads_ < kMostThreads) start();
       tasks_.push_back(std::move(task));
+      given_count_.store(given_count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      if (looking_ >= tasks_.size()) return done;  // they take it without being woken
     }
     given_.notify_one();
     return done;
@@ -57,6 +64,7 @@ class Background {
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
+      if (kLooks.count() > 0) look(lock);
       given_.wait(lock, [&] { return !tasks_.empty(); });
       --idle_;
       auto task = std::move(tasks_.front());
@@ -68,12 +76,30 @@ class Background {
     }
   }
 
+  // Until there is a task, for as long as threads look.
+  void look(std::unique_lock<std::mutex>& lock) {
+    const auto until = std::chrono::steady_clock::now() + kLooks;
+    ++looking_;
+    for (bool looks = true; looks && tasks_.empty();) {
+      const std::uint64_t seen = given_count_.load(std::memory_order_relaxed);
+      lock.unlock();
+      do {
+        spin_pause();
+        looks = std::chrono::steady_clock::now() < until;
+      } while (looks && given_count_.load(std::memory_order_acquire) == seen);
+      lock.lock();
+    }
+    --looking_;
+  }
+
   const pid_t process_ = getpid();
   std::mutex mutex_;
   std::condition_variable given_;
   std::deque<std::packaged_task<void()>> tasks_;
   std::size_t threads_ = 0;
-  std::size_t idle_ = 0;  // of them, that wait for a task
+  std::size_t idle_ = 0;     // of them, that look or wait for a task
+  std::size_t looking_ = 0;  // of those, that are awake
+  std::atomic<std::uint64_t> given_count_{0};  // tasks, ever
 };
 
 // Of this process.
