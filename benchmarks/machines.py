@@ -20,8 +20,9 @@ network namespaces (benchmarks/namespaces.py), which needs root; without it ther
 over the one that was measured.
 
 [gpu_over_one]: triples per second of two machines with a GPU each, whose tables lie in host memory, over one GPU alone
-that has the tables in its memory. [gpu_model_over_measured]: as above, from a step of one such machine alone, the
-measured speed of the network and the time that blocks are worked on.
+that has the tables in its memory. [gpu_model_over_measured]: as above, from what a step computes without waiting
+(gpu_compute_seconds), the measured speed of the network and the time that blocks are worked on (gpu_work_seconds).
+gpu_staged_step_seconds is a step of one such machine alone.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def work(options: Dict[str, Any]) -> None:
             "wait_share": (traffic.wait_seconds - before[2]) / total,
             "work_seconds": (traffic.work_seconds - before[3]) / options["steps"],
             "compute_seconds": spent["step"] / options["steps"], "network": network,
-            "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
+            "background_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
             "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
         tables.close()
 
@@ -196,9 +197,9 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     """Two machines with a GPU each, one such machine alone, and one GPU alone by the command line."""
     reports = machines({**options, "gpu": True})
     alone = mean(machines({**options, "gpu": True, "machines": 1}), "step_seconds")
-    plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "beside_bytes"),
-                       mean(reports, "urgent_bytes"), alone, boundary_seconds=0.0, overlapped=0.0,
-                       work_seconds=mean(reports, "work_seconds"))
+    plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "background_bytes"),
+                       mean(reports, "urgent_bytes"), mean(reports, "compute_seconds"), boundary_seconds=0.0,
+                       overlapped=0.0, work_seconds=mean(reports, "work_seconds"))
     with tempfile.TemporaryDirectory() as folder:
         command = train_command(Path(folder), options["entities"], 20 * options["steps"])
         (output,) = namespaces.together([[*command, "--gpu", "0"]], [dict(os.environ)])
@@ -207,8 +208,8 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     return {"gpu_machines_triples_per_second": MACHINES * BATCH / measured, "gpu_one_triples_per_second": one * BATCH,
             "gpu_staged_step_seconds": alone, "gpu_step_seconds": measured,
             "gpu_gate_share": mean(reports, "gate_share"), "gpu_wait_share": mean(reports, "wait_share"),
-            "gpu_work_seconds": mean(reports, "work_seconds"),
-            "gpu_beside_bytes": mean(reports, "beside_bytes"), "gpu_urgent_bytes": mean(reports, "urgent_bytes"),
+            "gpu_compute_seconds": plan.compute_seconds, "gpu_work_seconds": plan.work_seconds,
+            "gpu_background_bytes": mean(reports, "background_bytes"), "gpu_urgent_bytes": mean(reports, "urgent_bytes"),
             "gpu_network_bytes_per_second": plan.bytes_per_second * USABLE,
             "gpu_over_one": MACHINES / measured / one, "gpu_model_over_measured": plan.step_seconds / measured}
 
@@ -276,7 +277,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
             reports = machines(given, gbit, cores=own)
             for name in ("gate_share", "wait_share", "step_seconds", "compute_seconds"):
                 result[f"{name}_{gbit:g}Gb"] = mean(reports, name)
-            plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "beside_bytes"), mean(reports, "urgent_bytes"),
+            plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "background_bytes"), mean(reports, "urgent_bytes"),
                                mean(floats, "compute_seconds"),
                                mean(floats, "gate_share") * mean(floats, "step_seconds"),
                                work_seconds=mean(floats, "work_seconds"))

@@ -22,15 +22,16 @@ WORKED_BYTES = 6e8  # a second, of blocks that a machine packs, unpacks and appl
 class NetworkPlan:
     """A step of one of several machines.
 
-    bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: that
-    the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on
-    a network without limit. overlapped: the part of the computation during which urgent blocks travel. work_seconds:
-    that the thread of the blocks works on those of a step, one after the other with their travel.
+    bytes_per_second: of the network, in each direction. background_bytes: sent while a step computes; urgent_bytes:
+    that the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary
+    takes on a network without limit. overlapped: the part of the computation during which urgent blocks travel.
+    work_seconds: that the thread of the blocks works on those of a step, one after the other with their travel; on
+    urgent ones in proportion to their bytes.
     """
 
     machines: int
     bytes_per_second: float
-    beside_bytes: float
+    background_bytes: float
     urgent_bytes: float
     compute_seconds: float
     boundary_seconds: float = 2 * LATENCY_SECONDS
@@ -41,8 +42,11 @@ class NetworkPlan:
     def step_seconds(self) -> float:
         """From the beginning of a step to that of the next one."""
         usable = USABLE * self.bytes_per_second
-        waited = max(0.0, self.urgent_bytes / usable - self.overlapped * self.compute_seconds)
-        sent = (self.beside_bytes + self.urgent_bytes) / usable
+        sent = (self.background_bytes + self.urgent_bytes) / usable
+        urgent = self.urgent_bytes / usable
+        if self.urgent_bytes:
+            urgent += self.work_seconds * self.urgent_bytes / (self.background_bytes + self.urgent_bytes)
+        waited = max(0.0, urgent - self.overlapped * self.compute_seconds)
         return max(self.compute_seconds + waited, sent + self.work_seconds) + self.boundary_seconds
 
     @property
@@ -52,7 +56,7 @@ class NetworkPlan:
 
     def to_dict(self, positives: int) -> Dict[str, Any]:
         """As plain data; positives: of a step of one machine."""
-        return {**asdict(self), "bytes_per_step": self.beside_bytes + self.urgent_bytes,
+        return {**asdict(self), "bytes_per_step": self.background_bytes + self.urgent_bytes,
                 "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
                 "triples_per_second": self.machines * positives / self.step_seconds}
 

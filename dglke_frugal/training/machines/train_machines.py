@@ -192,7 +192,7 @@ def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[s
     """Who trains, and whether that is of use. carried: bytes a second that the network was measured to carry."""
     lines = [f"{group.machines} machines train together, each with the rows that it owns: {', '.join(group.hosts)}",
              f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
-             f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
+             f"{(plan.background_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
     if plan.over_one < 1:
         lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if "
                      "it has the memory")

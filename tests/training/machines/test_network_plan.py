@@ -47,6 +47,13 @@ def test_a_faster_network_and_fewer_bytes_are_faster():
     assert NetworkPlan(2, 1e30, 0, 0, 0.01, 0).over_one == 2
 
 
+def test_the_next_step_waits_for_the_work_on_urgent_blocks():
+    def step(overlapped):
+        return NetworkPlan(2, 1e30, 3e6, 1e6, 0.01, 0, overlapped, work_seconds=0.004).step_seconds
+
+    assert [step(0.0), step(0.05), step(1.0)] == pytest.approx([0.011, 0.0105, 0.01])
+
+
 def test_the_command_plans_each_machine(capsys):
     size = ["--entities", "1000000", "--triples", "5000000"]
     main(["plan", *size, "--nnodes", "2", "--network", "25Gb", "--one_machine", "1e5", "--json"])
