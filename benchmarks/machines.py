@@ -209,7 +209,7 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
             "gpu_staged_step_seconds": alone, "gpu_step_seconds": measured,
             "gpu_gate_share": mean(reports, "gate_share"), "gpu_wait_share": mean(reports, "wait_share"),
             "gpu_compute_seconds": plan.compute_seconds, "gpu_work_seconds": plan.work_seconds,
-            "gpu_background_bytes": mean(reports, "background_bytes"), "gpu_urgent_bytes": mean(reports, "urgent_bytes"),
+            "gpu_background_bytes": plan.background_bytes, "gpu_urgent_bytes": plan.urgent_bytes,
             "gpu_network_bytes_per_second": plan.bytes_per_second * USABLE,
             "gpu_over_one": MACHINES / measured / one, "gpu_model_over_measured": plan.step_seconds / measured}
 
@@ -277,8 +277,8 @@ def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
             reports = machines(given, gbit, cores=own)
             for name in ("gate_share", "wait_share", "step_seconds", "compute_seconds"):
                 result[f"{name}_{gbit:g}Gb"] = mean(reports, name)
-            plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "background_bytes"), mean(reports, "urgent_bytes"),
-                               mean(floats, "compute_seconds"),
+            plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "background_bytes"),
+                               mean(reports, "urgent_bytes"), mean(floats, "compute_seconds"),
                                mean(floats, "gate_share") * mean(floats, "step_seconds"),
                                work_seconds=mean(floats, "work_seconds"))
             result[f"model_over_measured_{gbit:g}Gb"] = plan.step_seconds / mean(reports, "step_seconds")

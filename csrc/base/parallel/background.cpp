@@ -21,8 +21,8 @@ namespace {
 // A lookup of a million ids takes longer to sort than the steps that it is announced ahead of.
 const std::size_t kMostThreads = static_cast<std::size_t>(std::clamp(usable_cores() / 2, 4, 32));
 
-// How long a thread without work looks for more before it sleeps: whoever gives it work would have to wake it by a system
-// call, in each step of a training. Where cores are few, they have something better to do.
+// How long a thread without work looks for more before it sleeps: whoever gives it work would have to wake it by a
+// system call, in each step of a training. Where cores are few, they have something better to do.
 const auto kLooks = std::chrono::microseconds(usable_cores() < 16 ? 0 : 1000);
 
 class Background {
