@@ -438,6 +438,7 @@ def worker(scale: float, sizes, steps: int, warm: int, flushes, device: str) -> 
             phases = Phases()
             phases.run(embedding, step, data, device, warm)
             embedding.close()
+            step.close()
             medians = phases.medians()
             found[f"{flush}_seconds_{size}"] = medians["step"]
             if rank == 0:

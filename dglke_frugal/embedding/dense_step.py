@@ -1,6 +1,7 @@
 """The dense part of a training step. Its operations take microseconds on a GPU, so the time to launch them counts."""
 from __future__ import annotations
 
+import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -40,7 +41,7 @@ class DenseStep:
         group: of torch.distributed, whose processes train the same layers, each with a batch of its own. They begin
         with the parameters of the first process, and gradients are added up over all of them, as those of a table are:
         so divide the loss by their number. In place of DistributedDataParallel, which is launched operation by
-        operation. Raises ValueError if the parameters are not of one type and on one device, or the optimizer is one of
+        operation. Call close() before torch.distributed.destroy_process_group. Raises ValueError if the parameters are not of one type and on one device, or the optimizer is one of
         rows.
         """
         if isinstance(optimizer, RowOptimizer):
@@ -51,6 +52,13 @@ class DenseStep:
         self._joined = None if group is None else self._join()
         self._steps: Dict[Tuple, int] = {}
         self._captured: Dict[Tuple, _Captured] = {}
+        weakref.finalize(self, self._captured.clear)  # also where the process ends, and its group with it
+
+    def close(self) -> None:
+        """Give the CUDA graphs back: torch.distributed.destroy_process_group waits for those that add gradients up.
+        Steps to come are launched operation by operation."""
+        self._captured.clear()
+        self._graphs = False
 
     def __call__(self, rows: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
         """The loss's gradient with respect to rows, valid until the next call. The optimizer has made its step.

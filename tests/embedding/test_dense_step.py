@@ -42,13 +42,16 @@ def test_a_dense_step_is_the_loop_written_out(device, graphs):
     expected_model, expected_table = written_out(device)
     model, table, optimizer = make(device)
     step = DenseStep(lambda rows, x, y: loss_of(model, rows, x, y), optimizer, graphs)
-    for ids, x, y in batches():
+    for number, (ids, x, y) in enumerate(batches()):
+        if number == len(SIZES) - 1:
+            assert len(step._captured) == (1 if device == "cuda" and graphs else 0)  # the short batches are too few
+            step.close()
         rows = table(ids)
         table.learn(rows, step(rows, x, y))
     assert torch.equal(table.weight, expected_table.weight)
     for parameter, expected in zip(model.parameters(), expected_model.parameters()):
         assert torch.equal(parameter, expected)
-    assert len(step._captured) == (1 if device == "cuda" and graphs else 0)  # the short batches are too few
+    assert not step._captured
 
 
 def test_a_step_changes_neither_rows_nor_their_gradient():
