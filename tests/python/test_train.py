@@ -184,6 +184,7 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
     (dict(triples=RING, data_path="x"), "triples are given, and data_path names other ones"),
     (dict(triples=RING, resume="x"), "triples are given, and resume names other ones"),
     (dict(valid=RING), "valid goes with triples"),
+    (dict(triples=RING, valid=True), "valid=True ranks triples that are not given; give valid="),
     (dict(split=(0.8, 0.1, 0.1)), "split divides triples; give triples"),
     (dict(triples=RING, verbose="yes"), "verbose is 'yes'; give True or False"),
     (dict(triples=RING, callbacks=[3]), "a callback is 3; give functions"),
