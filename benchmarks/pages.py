@@ -200,6 +200,37 @@ def several_gpus(results: Results) -> str:
     return table(heads, rows)
 
 
+def cards_without_peer(results: Results) -> str:
+    """What several consumer cards would give over one, by a model (gpu_model.py)."""
+    cards, columns = ("RTX 3090", "RTX 4090"), ("2, desktop", "2", "4", "8")
+    rows = []
+    for what, setting in (("FB15k, by columns", "fb15k"), ("20 M entities, `--parallel rows`", "20m_rows"),
+                          ("20 M entities, by columns", "20m")):
+        for name in ("TransE_l2", "ComplEx", "RotatE"):
+            found = [results("gpu_model-cpu", "cards", card, setting, name) or {} for card in cards]
+            rows.append([f"{what}, {name}", *(cell for rates in found for cell in (
+                millions(rates.get("1")), *(over(rates.get(count), rates.get("1")) for count in columns)))])
+    heads = [head for card in cards for head in (
+        f"one {card}, M triples/s", *(f"{count[0]} x {card[4:]}{count[1:]}" for count in columns))]
+    return table(["by a model", *heads], rows)
+
+
+def gpu_model_sentence(results: Results) -> str:
+    """How near the model comes to what was measured."""
+    legs = results("gpu_model-cpu", "checked") or {}
+    checks = [leg for leg in legs.values() if not leg["solved"]]
+    if not checks:
+        return "The model was not checked yet.\n"
+    of_gpus = []
+    for count, name in ((1, "one GPU"), (2, "two"), (4, "four")):
+        ratios = [leg["model_over_measured"] for leg in checks if leg["gpus"] == count]
+        of_gpus.append(f"{min(ratios):.2f} to {max(ratios):.2f} for {name} ({len(ratios)} runs)")
+    no_peer = ", ".join(f"{leg['model_over_measured']:.2f}" for leg in checks if leg["way"] == "rows")
+    return (f"On H100 and H200 the model's time of a step over the measured one is\n{', '.join(of_gpus)},\n"
+            f"without the {len(legs) - len(checks)} runs that its constants come from; with `--peer off`, data "
+            f"parallel on two GPUs, it is {no_peer}.\n")
+
+
 def flushing(results: Results) -> str:
     """What P2F's flush threads and stores from the GPU were measured to give over flushing in each step."""
     rows = []
@@ -408,9 +439,9 @@ def _one_core(results: Results, file: str) -> str:
 
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
-        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, p2f_in_short, workers_cpu,
-        large_graph, softmax, embedding, evaluation, seeds, two_machines, two_machines_sentence, local_negatives,
-        half_rows, pykeen, pykeen_sentence)}
+        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, cards_without_peer, gpu_model_sentence,
+        flushing, p2f_in_short, workers_cpu, large_graph, softmax, embedding, evaluation, seeds, two_machines,
+        two_machines_sentence, local_negatives, half_rows, pykeen, pykeen_sentence)}
 
 
 def fill(text: str, results: Results) -> str:
