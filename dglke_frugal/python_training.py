@@ -149,7 +149,8 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
         there = [name for name in held_out if any(Path(file).name.startswith(name) for file in found["data_files"])]
         for name in switches:
             if switches[name] and name not in there:
-                raise InputError(f"train(): {name}=True ranks triples that are not given; give {name}=... or split=...")
+                raise InputError(f"train(): {name}=True ranks triples that are not given; give {name}=... or "
+                                 "split=...")
         return {**found, **switches, **{name: True for name in there if switches.get(name) is None}}
 
     def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
