@@ -41,8 +41,8 @@ class DenseStep:
         group: of torch.distributed, whose processes train the same layers, each with a batch of its own. They begin
         with the parameters of the first process, and gradients are added up over all of them, as those of a table are:
         so divide the loss by their number. In place of DistributedDataParallel, which is launched operation by
-        operation. Call close() before torch.distributed.destroy_process_group. Raises ValueError if the parameters are not of one type and on one device, or the optimizer is one of
-        rows.
+        operation. Call close() before torch.distributed.destroy_process_group. Raises ValueError if the parameters are
+        not of one type and on one device, or the optimizer is one of rows.
         """
         if isinstance(optimizer, RowOptimizer):
             raise ValueError("layers are trained by an optimizer of torch.optim; those of dglke_frugal.optim are for "
