@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from datetime import timedelta
-from typing import Callable, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
 import numpy as np
 
@@ -203,6 +203,33 @@ class Machines(Group):
         except RuntimeError as error:
             raise MachineError(str(error)) from error
         return got.numpy()
+
+    def of_first(self, value: Callable[[], Any]) -> Any:
+        """The value, of JSON, that machine 0 makes, on all machines. Raises FoundByAll if that raises InputError."""
+        made, why_not = None, None
+        if self.machine == 0:
+            try:
+                made = value()
+            except InputError as error:
+                why_not = str(error)
+        made, why_not = self.from_first((made, why_not))
+        if why_not is not None:
+            raise FoundByAll(why_not)
+        return made
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """For what all machines do, each alone: raises FoundByAll on all if one has an InputError. Collective."""
+        why_not = None
+        try:
+            yield
+        except InputError as error:
+            why_not = str(error)
+        of_all = self.all_of(why_not)
+        for machine, found in enumerate(of_all):
+            if found is not None:
+                alike = all(other == found for other in of_all)
+                raise FoundByAll(found if alike else f"{self.name(machine)}: {found}")
 
     def bytes_per_second(self) -> float:
         """What the network carries from this machine, all sending at once, by a short measurement; collective."""

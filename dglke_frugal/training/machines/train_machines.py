@@ -115,6 +115,8 @@ def check_machines(config: TrainConfig) -> None:
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
         (config.model.normalize_entities, "--normalize_entities",
          "one machine brings rows to length 1, several do not; leave it out"),
+        (config.run.lr_patience or config.run.lr_decay_at, "--lr_patience and --lr_decay_at",
+         "several machines keep one learning rate; leave them out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out")):
         if wrong:
             raise InputError(f"{flag}: {instead}")
@@ -137,16 +139,17 @@ class MachineSession(Session):
     """One machine's part. All machines check that they have the same graph and see the same folder; machine 0 decides
     for all of them."""
 
-    alike = staticmethod(found_by_all)
-
     def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, gpu,
                  trackers: Sequence[MakeTracker], graph: Optional[KnowledgeGraph]):
         """gpu: this machine's device, None for its processor."""
         super().__init__(config, resume, lambda *run: MachineRun(*run, group, gpu, trackers), graph)
         self._group, self.leads = group, group.machine == 0
 
+    def together(self):
+        return self._group.together()
+
     def of_first(self, value):
-        return self._group.from_first(value() if self.leads else None)
+        return self._group.of_first(value)
 
     def own_config(self, config):
         return _of_one(config)

@@ -7,7 +7,9 @@ import time
 
 import pytest
 from training.machines.conftest import KILLS, at_step
-from training.parallel.conftest import assert_same, trained, wait_for
+from training.parallel.conftest import NEEDS_METIS, assert_same, trained, wait_for
+
+from dglke_frugal.training.checkpoint.lock import alone
 
 KILL, STOP = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)")
 
@@ -163,7 +165,8 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
     ([("--normalize_entities", "--flush", "none")] * 2, {}, "several do not; leave it out"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout"])
+    ([("--lr_decay_at", 2)] * 2, {}, "several machines keep one learning rate; leave them out"),
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout", "rate"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
@@ -257,6 +260,62 @@ def test_other_data_are_refused(machines, small, tmp_path):
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=[(), ("--data_path", other)]))
     assert codes == [2, 2]
     assert all("machine 1 (" in output and "has other data" in output.splitlines()[-1] for output in outputs)
+
+
+def of_triples(folder, *triples):
+    """Arguments for a graph of these triples."""
+    folder.mkdir()
+    (folder / "train.txt").write_text("".join(f"{line}\n" for line in triples))
+    return ["--data_path", folder, "--data_files", "train.txt"]
+
+
+WAITS_BEFORE_IT_SAYS_WHY = """
+import dglke_frugal.training.run.session as session
+load = session.load
+def slow(*given):
+    if os.environ["RANK"] == "1": time.sleep(0.5)
+    return load(*given)
+session.load = slow
+"""
+
+
+@pytest.mark.parametrize("triples, given, sentence", [
+    (["a\tr\tb"], [], "owns no head of a training triple; use fewer ranks or another --partition"),
+    (["a\tr\ta"], ["--partition", "range"], "1 entities cannot be divided over 2 ranks"),
+    pytest.param(["a\tr\ta"], ["--partition", "metis"], "1 entities cannot be divided over 2 ranks", marks=NEEDS_METIS),
+    (["a\tr\tb", "a\tr"], [], "line 2 has 2 columns"),
+    (["a\tr\tb"], ["--valid"], "--valid needs triples that"),
+], ids=["heads", "entities", "entities by metis", "columns", "no split"])
+def test_a_graph_that_does_not_fit_is_refused_by_all_machines_and_has_no_folder(machines, tmp_path, triples, given,
+                                                                                sentence):
+    arguments, folder = machines.arguments("--max_step", 4, *given, *of_triples(tmp_path / "graph", *triples))
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WAITS_BEFORE_IT_SAYS_WHY))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    last = {output.splitlines()[-1] for output in outputs}
+    assert len(last) == 1 and sentence in last.pop(), outputs
+
+
+def test_a_file_that_one_machine_lacks_is_said_by_all(machines, tmp_path):
+    arguments, folder = machines.arguments("--max_step", 4)
+    each = [(), ("--data_path", tmp_path / "nothing")]
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=each))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    assert all("machine 1 (" in output.splitlines()[-1] and "nothing" in output.splitlines()[-1] for output in outputs)
+
+
+def test_a_run_that_cannot_be_gone_on_with_is_refused_by_all_machines(machines):
+    begun, _ = machines.run_all(2, "--max_step", 4, "--no_save_emb", "--checkpoint_interval", 0)
+    codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 8]))
+    assert codes == [2, 2], outputs
+    assert all("has nothing to go on from" in output.splitlines()[-1] for output in outputs), outputs
+
+
+def test_a_run_that_another_process_trains_is_refused_by_all_machines(machines):
+    begun, _ = machines.run_all(2, "--max_step", 4)
+    with alone(begun):
+        codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 8]))
+    assert codes == [2, 2], outputs
+    assert all("another process is training the run" in output.splitlines()[-1] for output in outputs), outputs
 
 
 def test_another_version_is_refused(machines):
