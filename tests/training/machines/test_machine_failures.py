@@ -143,6 +143,26 @@ def test_a_machine_with_an_error_of_its_own_says_it_on_all(machines):
     assert outputs[1].splitlines()[-1].endswith("the disk is full")
 
 
+FULL_DISK = """
+from dglke_frugal.training.machines import table_files
+def full(file):
+    raise OSError(28, "No space left on device")
+if os.environ["RANK"] == "{victim}":
+    table_files.os = type("", (), {{"fsync": full}})
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_full_disk_is_said_on_all_with_what_could_not_be_written(machines, victim):
+    arguments, folder = machines.arguments("--max_step", 4, "--checkpoint_interval", 2)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=FULL_DISK.format(victim=victim)))
+    assert codes[victim] == 2 and codes[1 - victim] == 1, outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert f"cannot write {'checkpoints to ' * (victim == 0)}{folder}/checkpoints" in sentence, output
+        assert "No space left on device; free some space" in sentence, output
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     arguments, folder = machines.arguments("--max_step", 100000)
