@@ -99,10 +99,12 @@ class Machines(Group):
         of_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         try:  # the store is kept, since without torchrun machine 0 serves it
             with _said_if_it_takes_long(f"{this} waits for the others at {self.place}"):
-                self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
-                                            wait_for_workers=False, timeout=patience)
+                serves = self.machine == 0 and not of_agent
+                if not serves:
+                    self._wait_for_port()
+                self._store = dist.TCPStore(*self.address, is_master=serves, wait_for_workers=False, timeout=patience)
                 self._watch_from_now_on()
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             if "EADDRINUSE" in str(error):
                 raise InputError(f"{this} cannot serve the rendezvous at {self.place}: another process has this port; "
                                  "give another one on all machines") from None
@@ -133,6 +135,20 @@ class Machines(Group):
         except (OSError, UnicodeError) as error:
             raise InputError(f"{this} finds no host {shown(self.address[0])!r}, where the rendezvous is to be "
                              f"({first_line(error)}); check --rdzv_endpoint, or MASTER_ADDR") from None
+
+    def _wait_for_port(self) -> None:
+        """Until somebody listens at the rendezvous. OSError after CONNECT_SECONDS, for which torch's store waits two or
+        three times as long as it is told."""
+        began = time.monotonic()
+        while True:
+            left = CONNECT_SECONDS - (time.monotonic() - began)
+            try:
+                socket.create_connection(self.address, max(left, LOOK_SECONDS)).close()
+                return
+            except OSError:
+                if left <= 0:
+                    raise
+            time.sleep(LOOK_SECONDS)
 
     def _watch_from_now_on(self) -> None:
         """Agree on a new name for this start of the run, and let the machines hear of each other under it: in the store

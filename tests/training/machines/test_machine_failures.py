@@ -253,6 +253,24 @@ def test_a_rendezvous_at_a_host_that_nobody_knows_is_refused_at_once(machines):
         assert f"machine {machine} of 2 (" in output.splitlines()[-1] and "no host 'none.invalid'" in output, output
 
 
+WITHOUT_PATIENCE = """
+import torch.distributed
+import dglke_frugal.training.machines.group as group
+group.CONNECT_SECONDS = 0.2
+torch.distributed.TCPStore = lambda *given, **named: sys.exit("it waits as long as it pleases")
+"""
+
+
+def test_a_rendezvous_that_nobody_serves_is_waited_for_as_long_as_a_machine_is(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    process = machines.start(arguments, interpreter=machines.interpreter, first=WITHOUT_PATIENCE,
+                             **machines.environments(2)[1])
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 2, output
+    assert "cannot reach the rendezvous at 127.0.0.1:" in output.splitlines()[-1], output
+    assert "start that one, too, and check the address and the port: [Errno 111]" in output.splitlines()[-1], output
+
+
 def test_a_port_that_another_process_has_is_said_so(machines):
     arguments, _ = machines.arguments("--max_step", 4)
     with socket.create_server(("127.0.0.1", 0)) as taken:
