@@ -53,8 +53,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
                 config = resolve_machines(config, group)
                 gpu = _open_gpu(config, group)
             if resume == AUTO:
-                found = newest_run(config) if group.machine == 0 else None
-                resume = group.from_first(found and str(found))
+                resume = group.of_first(lambda: _newest_run(config, group.machines))
             folder = MachineSession(config, resume and Path(resume), group, gpu, trackers, graph).carry_out()
             group.barrier()
             return folder
@@ -68,10 +67,8 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
     _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
                                                    if name not in OWN_FLAGS}})
-    if config.device.num_proc not in (1, group.machines):
-        raise InputError(f"torchrun has started {group.machines} machines, and the run has {config.device.num_proc} "
-                         f"(--num_proc): start {config.device.num_proc}, since a run goes on with the number that it "
-                         "began with; a new one needs no --num_proc")
+    if config.device.num_proc != 1:
+        _check_number(config.device.num_proc, group.machines)
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
     products = group.all_of(config.device.matmul)  # a machine with another GPU may not have all of them
     device = replace(config.device, num_proc=group.machines, partition=_partition(config),
@@ -80,6 +77,23 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
     check(config)
     return config
+
+
+def _newest_run(config: TrainConfig, machines: int) -> Optional[str]:
+    """The folder that --resume auto means, None if there is none. InputError if that run has another number of
+    machines."""
+    found = newest_run(config)
+    state = found and last_state(found)
+    if state:
+        _check_number(state.config.get("num_proc", 1), machines)
+    return found and str(found)
+
+
+def _check_number(of_run: int, machines: int) -> None:
+    if of_run != machines:
+        raise InputError(f"torchrun has started {machines} machines, and the run has {of_run} (--num_proc): start "
+                         f"{of_run}, since a run goes on with the number that it began with; a new one needs no "
+                         "--num_proc")
 
 
 def _agree(group: Machines, facts: Dict[str, Any]) -> None:
