@@ -18,7 +18,7 @@ from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...resolve import ExecutionPlan, resolve_workers
 from ...version import version
 from ..checkpoint.final_state import last_state
-from ..checkpoint.run_folder import create_run_folder, fingerprint
+from ..checkpoint.run_folder import FLAGS_FILE, create_run_folder, fingerprint
 from ..log.tracker import MakeTracker
 from ..plan.memory_plan import plan_memory
 from ..processes.available_threads import torchrun_number
@@ -226,12 +226,23 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
 
 
 def _check_shared(group: Machines, folder: Path) -> None:
-    """All machines must see the run's folder."""
+    """All machines must see the run's folder, and write to files that machine 0 makes there."""
     group.barrier()
-    blind = [machine for machine, sees in enumerate(group.all_of((folder / "config.yaml").is_file())) if not sees]
-    if blind:
-        raise InputError(f"{group.name(blind[0])} does not see {folder}, which {group.name(0)} has made; give a "
-                         "--save_path on a disk that all machines share")
+    for machine, why_not in enumerate(group.all_of(_why_not_written(folder / FLAGS_FILE))):
+        if why_not is not None:
+            raise InputError(f"{group.name(machine)} {why_not} {folder}, which {group.name(0)} has made; give a "
+                             "--save_path on a disk that all machines share and may write to")
+
+
+def _why_not_written(path: Path) -> Optional[str]:
+    """Why this machine cannot write to a file that another has made, as the verb of a sentence; None if it can."""
+    try:
+        with open(path, "r+b"):
+            return None
+    except FileNotFoundError:
+        return "does not see"
+    except OSError as error:
+        return f"cannot write ({error.strerror}) to"
 
 
 def advice(folder: Path) -> str:

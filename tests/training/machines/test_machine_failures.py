@@ -341,6 +341,27 @@ def test_a_file_that_one_machine_lacks_is_said_by_all(machines, tmp_path):
     assert all("machine 1 (" in output.splitlines()[-1] and "nothing" in output.splitlines()[-1] for output in outputs)
 
 
+OTHER_DISK = """
+import io
+import dglke_frugal.training.machines.train_machines as train_machines
+def refused(path, *given):
+    raise {error}
+if os.environ["RANK"] == "1":
+    train_machines.open = lambda path, *given: refused(path) if "config.yaml" in str(path) else io.open(path, *given)
+"""
+
+
+@pytest.mark.parametrize("error, sentence", [
+    ("FileNotFoundError(2, 'No such file or directory')", "does not see"),
+    ("OSError(30, 'Read-only file system')", "cannot write (Read-only file system) to")])
+def test_a_machine_that_does_not_see_or_may_not_write_the_folder_is_refused_before_it_trains(machines, error, sentence):
+    arguments, folder = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=OTHER_DISK.format(error=error)))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    for output in outputs:
+        assert "machine 1 (" in output.splitlines()[-1] and f"{sentence} {folder}" in output.splitlines()[-1], output
+
+
 def test_a_run_that_cannot_be_gone_on_with_is_refused_by_all_machines(machines):
     begun, _ = machines.run_all(2, "--max_step", 4, "--no_save_emb", "--checkpoint_interval", 0)
     codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 8]))
