@@ -266,7 +266,10 @@ class Machines(Group):
     def fail(self, error: BaseException) -> None:
         """Tell all others why this machine ends."""
         if self._watch is not None:
-            self._watch.fail(f"{self.name(self.machine)} has stopped: {first_line(shortage(error) or error)}")
+            by_hand = isinstance(error, KeyboardInterrupt)
+            why = "was stopped by Ctrl-C or a signal" if by_hand else (
+                f"has stopped: {first_line(shortage(error) or error)}")
+            self._watch.fail(f"{self.name(self.machine)} {why}")
 
     def explain(self) -> None:
         """After a MachineError: end this process with the sentence of the machine that failed. Returns only if none is
@@ -360,8 +363,10 @@ class _Watch:
                 self.fail(f"{group.name(min(missing))} has not come within {CONNECT_SECONDS:g} seconds; start it with "
                           "the same command")
                 self._end(self._sentence)
-            # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first.
-            elif silent and (now - self._said <= patience or self._said - others[longest] > LOST_SECONDS / 2):
+            # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first, for
+            # LOST_SECONDS at least. This machine may have heard that one a beat later.
+            elif silent and (now - self._said <= patience or
+                             self._said - others[longest] > LOST_SECONDS - BEAT_SECONDS):
                 self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
                           f"for {patience:g} s")
                 self._end(self._sentence)

@@ -3,13 +3,16 @@ import random
 import signal
 import socket
 import sys
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from training.machines.conftest import KILLS, at_step
 from training.parallel.conftest import NEEDS_METIS, assert_same, trained, wait_for
 
 from dglke_frugal.training.checkpoint.lock import alone
+from dglke_frugal.training.machines import group
 
 KILL, STOP = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)")
 
@@ -121,6 +124,27 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
     assert_same(trained(folder), trained(one))
 
 
+@pytest.mark.parametrize("silent_before, named", [(0.7, "machine 0"), (0.9, "machine 2")])
+def test_which_machine_is_named_when_the_rendezvous_has_gone(monkeypatch, silent_before, named):
+    """Machine 0, which serves it, unless another one was silent for as long as machine 0 waits; a beat that was late
+    does not count. silent_before: seconds of machine 2's silence when the rendezvous went."""
+    class Ended(Exception):
+        pass
+
+    def end(_, sentence):
+        raise Ended(sentence)
+
+    monkeypatch.setattr(group._Watch, "_end", end)
+    monkeypatch.setattr(group._Watch, "fail", lambda watch, sentence: setattr(watch, "_sentence", sentence))
+    watch = object.__new__(group._Watch)
+    now, watch._patience, watch._stop = time.monotonic(), group.LOST_SECONDS, threading.Event()
+    watch._began = watch._said = now - 1000  # so that no wait for a clock decides
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - silent_before}
+    watch._group = SimpleNamespace(machine=1, machines=3, place="", name=lambda machine: f"machine {machine}")
+    with pytest.raises(Ended, match=f"^{named}"):
+        watch._look()
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
     machines.interpreter = sys.executable  # so that the machine itself is what goes on
@@ -132,6 +156,15 @@ def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
     processes[victim].send_signal(signal.SIGCONT)
     output, _ = processes[victim].communicate(timeout=120)
     assert processes[victim].returncode == 1, output
+
+
+def test_ctrl_c_before_the_training_is_said_on_the_others(machines):
+    arguments, _ = machines.arguments("--max_step", 14)
+    first = ("import dglke_frugal.training.run.session as session\ndef load(*given): raise KeyboardInterrupt\n"
+             "if os.environ['RANK'] == '1': session.load = load\n")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=first))
+    assert codes == [1, 130] and outputs[1].splitlines()[-1] == "stopped", outputs
+    assert outputs[0].splitlines()[-1].endswith(") was stopped by Ctrl-C or a signal"), outputs
 
 
 def test_a_machine_with_an_error_of_its_own_says_it_on_all(machines):
