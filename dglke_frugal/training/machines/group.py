@@ -21,6 +21,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
 import numpy as np
 
+from ...divergence import DIVERGED
 from ...errors import InputError, first_line, shortage, shown
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
@@ -406,9 +407,10 @@ class _Watch:
         """End the process at once: its main thread may wait for a machine that is not there."""
         if self._stop.is_set():
             return
-        advice = self._group.advice()
+        diverged = DIVERGED in sentence  # which no machine is to blame for, and would happen again
+        advice = "" if diverged else self._group.advice()
         os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
-        os._exit(1)
+        os._exit(2 if diverged else 1)
 
     def close(self) -> None:
         self._stop.set()

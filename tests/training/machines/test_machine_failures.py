@@ -176,6 +176,17 @@ def test_a_machine_with_an_error_of_its_own_says_it_on_all(machines):
     assert outputs[1].splitlines()[-1].endswith("the disk is full")
 
 
+def test_a_divergence_that_one_machine_finds_is_no_failure_of_a_machine(machines):
+    """All end as one process does, without the advice to go on as before."""
+    arguments, _ = machines.arguments("--max_step", 14, "--checkpoint_interval", 3)
+    diverged = "from dglke_frugal.divergence import Diverged; raise Diverged('the loss is nan')"
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, suffering=at_step(5, 1, diverged)))
+    assert codes == [2, 2], outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert "the loss is nan" in sentence and "use a smaller --lr" in sentence and "auto" not in sentence, output
+
+
 FULL_DISK = """
 from dglke_frugal.training.machines import table_files
 def full(file):
