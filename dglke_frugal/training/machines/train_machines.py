@@ -18,7 +18,7 @@ from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...resolve import ExecutionPlan, resolve_workers
 from ...version import version
 from ..checkpoint.final_state import last_state
-from ..checkpoint.run_folder import FLAGS_FILE, create_run_folder, fingerprint
+from ..checkpoint.run_folder import FLAGS_FILE, create_run_folder
 from ..log.tracker import MakeTracker
 from ..plan.memory_plan import plan_memory
 from ..processes.available_threads import torchrun_number
@@ -170,7 +170,7 @@ class MachineSession(Session):
 
     def check_graph(self, config, graph):
         with found_by_all():
-            _agree_on_data(self._group, fingerprint(config, graph))
+            _agree_on_data(self._group, Fingerprint.of(graph, ("valid", "test")))
 
     def plan(self, config, graph):
         return ExecutionPlan(config, graph.n_entities, machine_plan(config, graph_size(graph), self._resume), {})
@@ -221,8 +221,9 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
     for machine, found in enumerate(of_all):
         if found != of_all[0]:
             changed = [name for name, value in found.to_dict().items() if value != of_all[0].to_dict()[name]]
-            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {changed[0]} differ; "
-                             "give all machines the same files with --data_path")
+            what = changed[0].replace("_checksum", "_triples").replace("_", " ")
+            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {what} differ; give "
+                             "all machines the same files with --data_path")
 
 
 def _check_shared(group: Machines, folder: Path) -> None:

@@ -332,16 +332,21 @@ def test_a_machine_that_waits_for_others_says_so(machines):
     assert codes == [0, 0] and "machine 0 of 2 (" in outputs[0] and "waits for the others at 127.0.0.1:" in outputs[0]
 
 
-def test_other_data_are_refused(machines, small, tmp_path):
+@pytest.mark.parametrize("changed, what", [("train", "training triples"), ("valid", "validation triples"),
+                                           ("test", "test triples")])
+def test_other_data_are_refused(machines, small, tmp_path, changed, what):
+    """Also triples that are only ranked, or known to the filter: other ranks would be summed."""
     other = tmp_path / "other"
     other.mkdir()
     for split in ("train", "valid", "test"):
         lines = (small / f"{split}.txt").read_text().splitlines(keepends=True)
-        (other / f"{split}.txt").write_text("".join(lines[:-1] if split == "train" else lines))
-    arguments, _ = machines.arguments("--max_step", 4)
+        (other / f"{split}.txt").write_text("".join(lines[:-1] if split == changed else lines))
+    arguments, _ = machines.arguments("--max_step", 4, "--test")
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=[(), ("--data_path", other)]))
-    assert codes == [2, 2]
-    assert all("machine 1 (" in output and "has other data" in output.splitlines()[-1] for output in outputs)
+    assert codes == [2, 2], outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert "machine 1 (" in sentence and "has other data" in sentence and f"their {what} differ" in sentence, output
 
 
 def of_triples(folder, *triples):
