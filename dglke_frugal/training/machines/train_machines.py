@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
@@ -18,7 +19,7 @@ from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...resolve import ExecutionPlan, resolve_workers
 from ...version import version
 from ..checkpoint.final_state import last_state
-from ..checkpoint.run_folder import FLAGS_FILE, create_run_folder
+from ..checkpoint.run_folder import create_run_folder
 from ..log.tracker import MakeTracker
 from ..plan.memory_plan import plan_memory
 from ..processes.available_threads import torchrun_number
@@ -30,6 +31,7 @@ from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
 from .transport import MachineError
 
+MARK_FILE = ".machines"  # in the run's folder, while machines find out whether they share it
 OWN_FLAGS = ("data_path", "num_thread", "sampler_threads")  # that may differ between machines
 
 
@@ -50,7 +52,7 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         try:
             with found_by_all():
-                config = resolve_machines(config, group)
+                config = resolve_machines(config, group, resume)
                 gpu = _open_gpu(config, group)
             if resume == AUTO:
                 resume = group.of_first(lambda: _newest_run(config, group.machines))
@@ -63,10 +65,11 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             raise SystemExit(1) from None
 
 
-def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
-    """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
-    _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
-                                                   if name not in OWN_FLAGS}})
+def resolve_machines(config: TrainConfig, group: Machines, resume: Union[Path, str, None] = None) -> TrainConfig:
+    """The configuration that all machines have. InputError, on all of them, if their flags or versions differ. resume:
+    as of train_machines."""
+    flags = {name: value for name, value in config.to_flags().items() if name not in OWN_FLAGS}
+    _agree(group, {"version": version(), "flags": {"resume": resume and str(resume), **flags}})
     if config.device.num_proc != 1:
         _check_number(config.device.num_proc, group.machines)
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
@@ -227,19 +230,33 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
 
 
 def _check_shared(group: Machines, folder: Path) -> None:
-    """All machines must see the run's folder, and write to files that machine 0 makes there."""
-    group.barrier()
-    for machine, why_not in enumerate(group.all_of(_why_not_written(folder / FLAGS_FILE))):
+    """All machines must see the run's folder, and write to files that machine 0 makes there. One may have a folder of
+    that name on a disk of its own."""
+    mark, path = uuid.uuid4().hex, folder / MARK_FILE
+    mark = group.of_first(lambda: _marked(path, mark))
+    of_all = group.all_of(_why_not_written(path, mark))
+    if group.machine == 0:
+        path.unlink()
+    for machine, why_not in enumerate(of_all):
         if why_not is not None:
             raise InputError(f"{group.name(machine)} {why_not} {folder}, which {group.name(0)} has made; give a "
                              "--save_path on a disk that all machines share and may write to")
 
 
-def _why_not_written(path: Path) -> Optional[str]:
-    """Why this machine cannot write to a file that another has made, as the verb of a sentence; None if it can."""
+def _marked(path: Path, mark: str) -> str:
     try:
-        with open(path, "r+b"):
-            return None
+        path.write_text(mark)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; give a --save_path that can be written") from error
+    return mark
+
+
+def _why_not_written(path: Path, mark: str) -> Optional[str]:
+    """Why this machine cannot write to a file in which another has written the mark, as the verb of a sentence; None if
+    it can."""
+    try:
+        with open(path, "r+b") as file:
+            return None if file.read() == mark.encode() else "does not see"
     except FileNotFoundError:
         return "does not see"
     except OSError as error:

@@ -1,5 +1,6 @@
 """A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -393,22 +394,38 @@ def test_a_file_that_one_machine_lacks_is_said_by_all(machines, tmp_path):
 OTHER_DISK = """
 import io
 import dglke_frugal.training.machines.train_machines as train_machines
-def refused(path, *given):
-    raise {error}
+def other_disk(path, *given):
+    if ".machines" not in str(path): return io.open(path, *given)
+    {does}
 if os.environ["RANK"] == "1":
-    train_machines.open = lambda path, *given: refused(path) if "config.yaml" in str(path) else io.open(path, *given)
+    train_machines.open = other_disk
 """
 
 
-@pytest.mark.parametrize("error, sentence", [
-    ("FileNotFoundError(2, 'No such file or directory')", "does not see"),
-    ("OSError(30, 'Read-only file system')", "cannot write (Read-only file system) to")])
-def test_a_machine_that_does_not_see_or_may_not_write_the_folder_is_refused_before_it_trains(machines, error, sentence):
+@pytest.mark.parametrize("does, sentence", [
+    ("raise FileNotFoundError(2, 'No such file or directory')", "does not see"),
+    ("raise OSError(30, 'Read-only file system')", "cannot write (Read-only file system) to"),
+    ("return io.BytesIO(b'of an earlier start')", "does not see")], ids=["missing", "read-only", "of its own"])
+def test_a_machine_that_does_not_see_or_may_not_write_the_folder_is_refused_before_it_trains(machines, does, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=OTHER_DISK.format(error=error)))
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=OTHER_DISK.format(does=does)))
     assert codes == [2, 2] and not folder.exists(), outputs
     for output in outputs:
         assert "machine 1 (" in output.splitlines()[-1] and f"{sentence} {folder}" in output.splitlines()[-1], output
+
+
+@pytest.mark.parametrize("resumed", ["auto", "another"])
+def test_machines_that_do_not_go_on_with_the_same_run_are_refused(machines, resumed):
+    begun, _ = machines.run_all(2, "--max_step", 4)
+    if resumed == "auto":
+        each = [machines.arguments("--save_path", begun.parent)[0]] * 2
+        each[1] = [*each[1], "--resume", "auto"]
+    else:
+        other = shutil.copytree(begun, begun.parent / "TransE_l2_small_1")
+        each = [["--resume", begun], ["--resume", other]]
+    codes, outputs = machines.end_all(machines.start_all(2, [], each=[[*given, "--max_step", 8] for given in each]))
+    assert codes == [2, 2], outputs
+    assert all("machine 1 (" in output and "has --resume " in output.splitlines()[-1] for output in outputs), outputs
 
 
 def test_a_run_that_cannot_be_gone_on_with_is_refused_by_all_machines(machines):
