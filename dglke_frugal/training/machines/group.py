@@ -355,10 +355,11 @@ class _Watch:
     def _look(self) -> None:
         group = self._group
         while not self._stop.wait(BEAT_SECONDS / 2):
-            patience, now = self._patience, time.monotonic()
+            patience, now, said = self._patience, time.monotonic(), self._said
             others = {machine: heard for machine, heard in list(self._heard.items()) if machine != group.machine}
             longest = min(others, key=others.__getitem__, default=0)  # silent, of the others
-            silent = bool(others) and now - others[longest] > patience
+            # When the rendezvous last answered: since then nobody could be heard of.
+            silent = said - others[longest] if others else 0.0
             missing = set(range(group.machines)) - self.heard_of()
             if missing and now - self._began > CONNECT_SECONDS:
                 self.fail(f"{group.name(min(missing))} has not come within {CONNECT_SECONDS:g} seconds; start it with "
@@ -366,12 +367,11 @@ class _Watch:
                 self._end(self._sentence)
             # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first, for
             # LOST_SECONDS at least. This machine may have heard that one a beat later.
-            elif silent and (now - self._said <= patience or
-                             self._said - others[longest] > LOST_SECONDS - BEAT_SECONDS):
+            elif silent > patience or (now - said > patience and silent > LOST_SECONDS - BEAT_SECONDS):
                 self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
                           f"for {patience:g} s")
                 self._end(self._sentence)
-            elif now - self._said > patience:
+            elif now - said > patience:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
                           f"answered for {patience:g} s")
 

@@ -4,7 +4,6 @@ import shutil
 import signal
 import socket
 import sys
-import threading
 import time
 from types import SimpleNamespace
 
@@ -125,24 +124,48 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
     assert_same(trained(folder), trained(one))
 
 
-@pytest.mark.parametrize("silent_before, named", [(0.7, "machine 0"), (0.9, "machine 2")])
-def test_which_machine_is_named_when_the_rendezvous_has_gone(monkeypatch, silent_before, named):
-    """Machine 0, which serves it, unless another one was silent for as long as machine 0 waits; a beat that was late
-    does not count. silent_before: seconds of machine 2's silence when the rendezvous went."""
-    class Ended(Exception):
-        pass
+class Ended(Exception):
+    """With the sentence of a machine that ends."""
 
+
+@pytest.fixture
+def watch(monkeypatch):
+    """Of machine 1 of 3, whose threads do not run; a rendezvous that answered long ago."""
     def end(_, sentence):
         raise Ended(sentence)
 
     monkeypatch.setattr(group._Watch, "_end", end)
     monkeypatch.setattr(group._Watch, "fail", lambda watch, sentence: setattr(watch, "_sentence", sentence))
     watch = object.__new__(group._Watch)
-    now, watch._patience, watch._stop = time.monotonic(), group.LOST_SECONDS, threading.Event()
-    watch._began = watch._said = now - 1000  # so that no wait for a clock decides
-    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - silent_before}
+    watch._patience, watch._stop = group.LOST_SECONDS, SimpleNamespace(wait=lambda _, answers=iter([0, 1]): next(answers))
+    watch._began = watch._said = time.monotonic() - 1000
     watch._group = SimpleNamespace(machine=1, machines=3, place="", name=lambda machine: f"machine {machine}")
+    return watch
+
+
+@pytest.mark.parametrize("silent_before, named", [(0.7, "machine 0"), (0.9, "machine 2")])
+def test_which_machine_is_named_when_the_rendezvous_has_gone(watch, silent_before, named):
+    """Machine 0, which serves it, unless another one was silent for as long as machine 0 waits; a beat that was late
+    does not count. silent_before: seconds of machine 2's silence when the rendezvous went."""
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - silent_before}
     with pytest.raises(Ended, match=f"^{named}"):
+        watch._look()
+
+
+def test_nobody_is_named_for_silence_while_the_rendezvous_does_not_answer(watch):
+    """However little is left of the time for which it may be silent itself."""
+    watch._said = time.monotonic() - 0.95 * group.LOST_SECONDS
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - group.BEAT_SECONDS}
+    try:
+        watch._look()
+    except Ended as ended:  # of a busy machine
+        assert str(ended).startswith("machine 0"), ended
+
+
+def test_a_machine_that_is_silent_while_the_rendezvous_answers_is_named(watch):
+    watch._said = time.monotonic()
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - 1.1 * group.LOST_SECONDS}
+    with pytest.raises(Ended, match="^machine 2"):
         watch._look()
 
 
