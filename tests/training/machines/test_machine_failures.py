@@ -137,7 +137,8 @@ def watch(monkeypatch):
     monkeypatch.setattr(group._Watch, "_end", end)
     monkeypatch.setattr(group._Watch, "fail", lambda watch, sentence: setattr(watch, "_sentence", sentence))
     watch = object.__new__(group._Watch)
-    watch._patience, watch._stop = group.LOST_SECONDS, SimpleNamespace(wait=lambda _, answers=iter([0, 1]): next(answers))
+    looks = iter([False, True])
+    watch._patience, watch._stop = group.LOST_SECONDS, SimpleNamespace(wait=lambda seconds: next(looks))
     watch._began = watch._said = time.monotonic() - 1000
     watch._group = SimpleNamespace(machine=1, machines=3, place="", name=lambda machine: f"machine {machine}")
     return watch
@@ -393,7 +394,8 @@ session.load = slow
 @pytest.mark.parametrize("triples, given, sentence", [
     (["a\tr\tb"], [], "owns no head of a training triple; use fewer ranks or another --partition"),
     (["a\tr\ta"], ["--partition", "range"], "1 entities cannot be divided over 2 ranks"),
-    pytest.param(["a\tr\ta"], ["--partition", "metis"], "1 entities cannot be divided over 2 ranks", marks=NEEDS_METIS),
+    pytest.param(["a\tr\ta"], ["--partition", "metis"], "1 entities cannot be divided over 2 ranks",
+                 marks=NEEDS_METIS),
     (["a\tr\tb", "a\tr"], [], "line 2 has 2 columns"),
     (["a\tr\tb"], ["--valid"], "--valid needs triples that"),
 ], ids=["heads", "entities", "entities by metis", "columns", "no split"])
