@@ -407,10 +407,14 @@ class _Watch:
         """End the process at once: its main thread may wait for a machine that is not there."""
         if self._stop.is_set():
             return
-        diverged = DIVERGED in sentence  # which no machine is to blame for, and would happen again
-        advice = "" if diverged else self._group.advice()
-        os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
-        os._exit(2 if diverged else 1)
+        diverged, advice = DIVERGED in sentence, ""  # which no machine is to blame for, and would happen again
+        try:
+            if not diverged:
+                with contextlib.suppress(OSError):  # of the run's folder
+                    advice = self._group.advice()
+            os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
+        finally:  # although nobody reads it any more
+            os._exit(2 if diverged else 1)
 
     def close(self) -> None:
         self._stop.set()

@@ -81,6 +81,28 @@ def test_a_machine_says_why_it_ends_before_torchrun_ends_it(machines):
     assert codes[1] == 1 and "machine 0 (" in sentence_of(outputs)[1], (codes, outputs)
 
 
+WITHOUT_READERS = """
+if os.environ["RANK"] == "0":
+    reads, writes = os.pipe()
+    os.dup2(writes, 2)
+    os.close(reads)
+"""
+
+
+def test_a_machine_ends_with_the_others_although_nobody_reads_what_it_says(machines):
+    """As after the end of a terminal, or of torchrun."""
+    machines.interpreter = sys.executable  # so that the machine itself is what stops
+    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 3)
+    first, second = machines.start_all(2, arguments, suffering=at_step(8, 1, STOP), first=WITHOUT_READERS)
+    try:
+        first.communicate(timeout=120)  # else it would wait for the other one for ever
+    finally:
+        first.kill()
+        second.kill()
+        second.communicate()
+    assert first.returncode == 1
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
