@@ -102,8 +102,8 @@ def _by_head(owners: _native.RowOwners, head: np.ndarray, ranks: int) -> EdgePar
     parts = [edges_of_rank(owner, rank) for rank in range(ranks)]
     empty = [rank for rank, part in enumerate(parts) if not len(part)]
     if empty:
-        raise InputError(f"rank {empty[0]} of {ranks} owns no head of a training triple; use fewer ranks or "
-                         "--partition random")
+        raise InputError(f"rank {empty[0]} of {ranks} owns no head of a training triple; use fewer ranks or another "
+                         "--partition")
     return EdgePartition(ranks, parts, owners)
 
 

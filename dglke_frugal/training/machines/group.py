@@ -17,10 +17,11 @@ import threading
 import time
 import uuid
 from datetime import timedelta
-from typing import Callable, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
 import numpy as np
 
+from ...divergence import DIVERGED
 from ...errors import InputError, first_line, shortage, shown
 from ..processes.available_threads import torchrun_number
 from ..processes.process_group import Group
@@ -99,10 +100,12 @@ class Machines(Group):
         of_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         try:  # the store is kept, since without torchrun machine 0 serves it
             with _said_if_it_takes_long(f"{this} waits for the others at {self.place}"):
-                self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
-                                            wait_for_workers=False, timeout=patience)
+                serves = self.machine == 0 and not of_agent
+                if not serves:
+                    self._wait_for_port()
+                self._store = dist.TCPStore(*self.address, is_master=serves, wait_for_workers=False, timeout=patience)
                 self._watch_from_now_on()
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             if "EADDRINUSE" in str(error):
                 raise InputError(f"{this} cannot serve the rendezvous at {self.place}: another process has this port; "
                                  "give another one on all machines") from None
@@ -133,6 +136,20 @@ class Machines(Group):
         except (OSError, UnicodeError) as error:
             raise InputError(f"{this} finds no host {shown(self.address[0])!r}, where the rendezvous is to be "
                              f"({first_line(error)}); check --rdzv_endpoint, or MASTER_ADDR") from None
+
+    def _wait_for_port(self) -> None:
+        """Until somebody listens at the rendezvous. OSError after CONNECT_SECONDS, for which torch's store waits two or
+        three times as long as it is told."""
+        began = time.monotonic()
+        while True:
+            left = CONNECT_SECONDS - (time.monotonic() - began)
+            try:
+                socket.create_connection(self.address, max(left, LOOK_SECONDS)).close()
+                return
+            except OSError:
+                if left <= 0:
+                    raise
+            time.sleep(LOOK_SECONDS)
 
     def _watch_from_now_on(self) -> None:
         """Agree on a new name for this start of the run, and let the machines hear of each other under it: in the store
@@ -204,6 +221,33 @@ class Machines(Group):
             raise MachineError(str(error)) from error
         return got.numpy()
 
+    def of_first(self, value: Callable[[], Any]) -> Any:
+        """The value, of JSON, that machine 0 makes, on all machines. Raises FoundByAll if that raises InputError."""
+        made, why_not = None, None
+        if self.machine == 0:
+            try:
+                made = value()
+            except InputError as error:
+                why_not = str(error)
+        made, why_not = self.from_first((made, why_not))
+        if why_not is not None:
+            raise FoundByAll(why_not)
+        return made
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """For what all machines do, each alone: raises FoundByAll on all if one has an InputError. Collective."""
+        why_not = None
+        try:
+            yield
+        except InputError as error:
+            why_not = str(error)
+        of_all = self.all_of(why_not)
+        for machine, found in enumerate(of_all):
+            if found is not None:
+                alike = all(other == found for other in of_all)
+                raise FoundByAll(found if alike else f"{self.name(machine)}: {found}")
+
     def bytes_per_second(self) -> float:
         """What the network carries from this machine, all sending at once, by a short measurement; collective."""
         others = [0 if machine == self.machine else MEASURED_BYTES for machine in range(self.machines)]
@@ -223,7 +267,10 @@ class Machines(Group):
     def fail(self, error: BaseException) -> None:
         """Tell all others why this machine ends."""
         if self._watch is not None:
-            self._watch.fail(f"{self.name(self.machine)} has stopped: {first_line(shortage(error) or error)}")
+            by_hand = isinstance(error, KeyboardInterrupt)
+            why = "was stopped by Ctrl-C or a signal" if by_hand else (
+                f"has stopped: {first_line(shortage(error) or error)}")
+            self._watch.fail(f"{self.name(self.machine)} {why}")
 
     def explain(self) -> None:
         """After a MachineError: end this process with the sentence of the machine that failed. Returns only if none is
@@ -308,21 +355,23 @@ class _Watch:
     def _look(self) -> None:
         group = self._group
         while not self._stop.wait(BEAT_SECONDS / 2):
-            patience, now = self._patience, time.monotonic()
+            patience, now, said = self._patience, time.monotonic(), self._said
             others = {machine: heard for machine, heard in list(self._heard.items()) if machine != group.machine}
             longest = min(others, key=others.__getitem__, default=0)  # silent, of the others
-            silent = bool(others) and now - others[longest] > patience
+            # When the rendezvous last answered: since then nobody could be heard of.
+            silent = said - others[longest] if others else 0.0
             missing = set(range(group.machines)) - self.heard_of()
             if missing and now - self._began > CONNECT_SECONDS:
                 self.fail(f"{group.name(min(missing))} has not come within {CONNECT_SECONDS:g} seconds; start it with "
                           "the same command")
                 self._end(self._sentence)
-            # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first.
-            elif silent and (now - self._said <= patience or self._said - others[longest] > LOST_SECONDS / 2):
+            # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first, for
+            # LOST_SECONDS at least. This machine may have heard that one a beat later.
+            elif silent > patience or (now - said > patience and silent > LOST_SECONDS - BEAT_SECONDS):
                 self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
                           f"for {patience:g} s")
                 self._end(self._sentence)
-            elif now - self._said > patience:
+            elif now - said > patience:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
                           f"answered for {patience:g} s")
 
@@ -358,9 +407,14 @@ class _Watch:
         """End the process at once: its main thread may wait for a machine that is not there."""
         if self._stop.is_set():
             return
-        advice = self._group.advice()
-        os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
-        os._exit(1)
+        diverged, advice = DIVERGED in sentence, ""  # which no machine is to blame for, and would happen again
+        try:
+            if not diverged:
+                with contextlib.suppress(OSError):  # of the run's folder
+                    advice = self._group.advice()
+            os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
+        finally:  # although nobody reads it any more
+            os._exit(2 if diverged else 1)
 
     def close(self) -> None:
         self._stop.set()

@@ -145,13 +145,13 @@ class MachineRun(TrainingRun):
 
 def _partition_of_all(how: str, graph: KnowledgeGraph, folder: Path, group: Machines) -> EdgePartition:
     """The partition of the run. One by METIS is computed by machine 0, and read by the others in the folder that they
-    share. InputError, on all of them, if they have read different ones."""
+    share. FoundByAll if there is none, or they have read different ones."""
+    if how == "metis":
+        group.of_first(lambda: keep_owners(folder, graph, group.machines))
+    with group.together():
+        partition = partition_edges(how, graph, group.machines, folder)
     if how != "metis":
-        return partition_edges(how, graph, group.machines)
-    if group.machine == 0:
-        keep_owners(folder, graph, group.machines)
-    group.barrier()
-    partition = partition_edges(how, graph, group.machines, folder)
+        return partition
     checksums = group.all_of(zlib.crc32(partition.owners.owner(np.arange(graph.n_entities))))
     for machine, checksum in enumerate(checksums):
         if checksum != checksums[0]:

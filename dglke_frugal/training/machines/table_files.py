@@ -4,7 +4,6 @@ all of them see. No machine ever holds more than a block of the others' rows, an
 
 from __future__ import annotations
 
-import io
 import os
 import zlib
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ... import _native
-from ...errors import InputError
+from ...errors import InputError, shortage
 from ...store.embedding_store import SAVED_TYPES, rows_header, to_float16
 from .group import Machines
 
@@ -82,20 +81,23 @@ class TableFiles:
     def serve(self, tables: Dict[str, OwnedRows]) -> None:
         """On another machine: write shares until machine 0 has finished. tables: by name."""
         while (order := self._group.from_first())["path"] is not None:
-            self._write_share(Path(order["path"]), tables[order["name"]], order["offset"], np.dtype(order["dtype"]), 0)
+            path = Path(order["path"])
+            try:
+                self._write_share(path, tables[order["name"]], order["offset"], np.dtype(order["dtype"]), 0)
+            except FileNotFoundError:
+                raise InputError(f"cannot find {path}, which machine 0 has made; give a --save_path on a disk that all "
+                                 "machines share") from None
+            except OSError as error:
+                raise shortage(error) or InputError(f"cannot write {path}: {error.strerror or error}; free some space, "
+                                                    "or choose a folder that is writable") from error
 
     def _write_share(self, path: Path, rows: OwnedRows, offset: int, dtype: np.dtype, checksum: int) -> int:
-        """Returns the checksum of the whole file on machine 0."""
+        """Returns the checksum of the whole file on machine 0. Raises OSError."""
         group = self._group
         row_bytes = rows.row_bytes(dtype)
         first, last = _share(rows.shape[0], group.machine, group.machines)
         own = 0
-        try:
-            file: Optional[io.BufferedRandom] = open(path, "r+b")
-        except OSError as error:
-            raise InputError(f"{group.name(group.machine)} cannot write {path} ({error.strerror}), which machine 0 has "
-                             "made; give a --save_path on a disk that all machines share") from error
-        with file:
+        with open(path, "r+b") as file:
             file.seek(offset + first * row_bytes)
             for block in self._blocks(rows, row_bytes, dtype):
                 own = zlib.crc32(block, own)

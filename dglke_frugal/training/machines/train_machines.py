@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
@@ -18,7 +19,7 @@ from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...resolve import ExecutionPlan, resolve_workers
 from ...version import version
 from ..checkpoint.final_state import last_state
-from ..checkpoint.run_folder import create_run_folder, fingerprint
+from ..checkpoint.run_folder import create_run_folder
 from ..log.tracker import MakeTracker
 from ..plan.memory_plan import plan_memory
 from ..processes.available_threads import torchrun_number
@@ -30,6 +31,7 @@ from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
 from .transport import MachineError
 
+MARK_FILE = ".machines"  # in the run's folder, while machines find out whether they share it
 OWN_FLAGS = ("data_path", "num_thread", "sampler_threads")  # that may differ between machines
 
 
@@ -50,11 +52,10 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         try:
             with found_by_all():
-                config = resolve_machines(config, group)
+                config = resolve_machines(config, group, resume)
                 gpu = _open_gpu(config, group)
             if resume == AUTO:
-                found = newest_run(config) if group.machine == 0 else None
-                resume = group.from_first(found and str(found))
+                resume = group.of_first(lambda: _newest_run(config, group.machines))
             folder = MachineSession(config, resume and Path(resume), group, gpu, trackers, graph).carry_out()
             group.barrier()
             return folder
@@ -64,14 +65,13 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
             raise SystemExit(1) from None
 
 
-def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
-    """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
-    _agree(group, {"version": version(), "flags": {name: value for name, value in config.to_flags().items()
-                                                   if name not in OWN_FLAGS}})
-    if config.device.num_proc not in (1, group.machines):
-        raise InputError(f"torchrun has started {group.machines} machines, and the run has {config.device.num_proc} "
-                         f"(--num_proc): start {config.device.num_proc}, since a run goes on with the number that it "
-                         "began with; a new one needs no --num_proc")
+def resolve_machines(config: TrainConfig, group: Machines, resume: Union[Path, str, None] = None) -> TrainConfig:
+    """The configuration that all machines have. InputError, on all of them, if their flags or versions differ. resume:
+    as of train_machines."""
+    flags = {name: value for name, value in config.to_flags().items() if name not in OWN_FLAGS}
+    _agree(group, {"version": version(), "flags": {"resume": resume and str(resume), **flags}})
+    if config.device.num_proc != 1:
+        _check_number(config.device.num_proc, group.machines)
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
     products = group.all_of(config.device.matmul)  # a machine with another GPU may not have all of them
     device = replace(config.device, num_proc=group.machines, partition=_partition(config),
@@ -80,6 +80,23 @@ def resolve_machines(config: TrainConfig, group: Machines) -> TrainConfig:
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
     check(config)
     return config
+
+
+def _newest_run(config: TrainConfig, machines: int) -> Optional[str]:
+    """The folder that --resume auto means, None if there is none. InputError if that run has another number of
+    machines."""
+    found = newest_run(config)
+    state = found and last_state(found)
+    if state:
+        _check_number(state.config.get("num_proc", 1), machines)
+    return found and str(found)
+
+
+def _check_number(of_run: int, machines: int) -> None:
+    if of_run != machines:
+        raise InputError(f"torchrun has started {machines} machines, and the run has {of_run} (--num_proc): start "
+                         f"{of_run}, since a run goes on with the number that it began with; a new one needs no "
+                         "--num_proc")
 
 
 def _agree(group: Machines, facts: Dict[str, Any]) -> None:
@@ -115,6 +132,8 @@ def check_machines(config: TrainConfig) -> None:
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
         (config.model.normalize_entities, "--normalize_entities",
          "one machine brings rows to length 1, several do not; leave it out"),
+        (config.run.lr_patience or config.run.lr_decay_at, "--lr_patience and --lr_decay_at",
+         "several machines keep one learning rate; leave them out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out")):
         if wrong:
             raise InputError(f"{flag}: {instead}")
@@ -137,23 +156,24 @@ class MachineSession(Session):
     """One machine's part. All machines check that they have the same graph and see the same folder; machine 0 decides
     for all of them."""
 
-    alike = staticmethod(found_by_all)
-
     def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, gpu,
                  trackers: Sequence[MakeTracker], graph: Optional[KnowledgeGraph]):
         """gpu: this machine's device, None for its processor."""
         super().__init__(config, resume, lambda *run: MachineRun(*run, group, gpu, trackers), graph)
         self._group, self.leads = group, group.machine == 0
 
+    def together(self):
+        return self._group.together()
+
     def of_first(self, value):
-        return self._group.from_first(value() if self.leads else None)
+        return self._group.of_first(value)
 
     def own_config(self, config):
         return _of_one(config)
 
     def check_graph(self, config, graph):
         with found_by_all():
-            _agree_on_data(self._group, fingerprint(config, graph))
+            _agree_on_data(self._group, Fingerprint.of(graph, ("valid", "test")))
 
     def plan(self, config, graph):
         return ExecutionPlan(config, graph.n_entities, machine_plan(config, graph_size(graph), self._resume), {})
@@ -204,17 +224,43 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
     for machine, found in enumerate(of_all):
         if found != of_all[0]:
             changed = [name for name, value in found.to_dict().items() if value != of_all[0].to_dict()[name]]
-            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {changed[0]} differ; "
-                             "give all machines the same files with --data_path")
+            what = changed[0].replace("_checksum", "_triples").replace("_", " ")
+            raise InputError(f"{group.name(machine)} has other data than {group.name(0)}: their {what} differ; give "
+                             "all machines the same files with --data_path")
 
 
 def _check_shared(group: Machines, folder: Path) -> None:
-    """All machines must see the run's folder."""
-    group.barrier()
-    blind = [machine for machine, sees in enumerate(group.all_of((folder / "config.yaml").is_file())) if not sees]
-    if blind:
-        raise InputError(f"{group.name(blind[0])} does not see {folder}, which {group.name(0)} has made; give a "
-                         "--save_path on a disk that all machines share")
+    """All machines must see the run's folder, and write to files that machine 0 makes there. One may have a folder of
+    that name on a disk of its own."""
+    mark, path = uuid.uuid4().hex, folder / MARK_FILE
+    mark = group.of_first(lambda: _marked(path, mark))
+    of_all = group.all_of(_why_not_written(path, mark))
+    if group.machine == 0:
+        path.unlink()
+    for machine, why_not in enumerate(of_all):
+        if why_not is not None:
+            raise InputError(f"{group.name(machine)} {why_not} {folder}, which {group.name(0)} has made; give a "
+                             "--save_path on a disk that all machines share and may write to")
+
+
+def _marked(path: Path, mark: str) -> str:
+    try:
+        path.write_text(mark)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; give a --save_path that can be written") from error
+    return mark
+
+
+def _why_not_written(path: Path, mark: str) -> Optional[str]:
+    """Why this machine cannot write to a file in which another has written the mark, as the verb of a sentence; None if
+    it can."""
+    try:
+        with open(path, "r+b") as file:
+            return None if file.read() == mark.encode() else "does not see"
+    except FileNotFoundError:
+        return "does not see"
+    except OSError as error:
+        return f"cannot write ({error.strerror}) to"
 
 
 def advice(folder: Path) -> str:

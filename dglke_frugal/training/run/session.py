@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -37,11 +38,11 @@ class Session:
 
     Attributes:
         leads: whether this process prints, and writes the run's files.
-        alike: a context in which all processes of the run raise an InputError, or none does.
+        together: a context for what each process does alone: an InputError of one is raised by all of them.
     """
 
     leads = True
-    alike = contextlib.nullcontext
+    together = contextlib.nullcontext
 
     def __init__(self, config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
                  graph: Optional[KnowledgeGraph] = None):
@@ -50,7 +51,7 @@ class Session:
         self._config, self._resume, self._make_run, self._graph = config, resume, make_run, graph
 
     def of_first(self, value: Callable[[], Any]) -> Any:
-        """The value, of JSON, that the process which leads makes; all processes get it."""
+        """The value, of JSON, that the process which leads makes; all processes get it, or its InputError."""
         return value()
 
     def own_config(self, config: TrainConfig) -> TrainConfig:
@@ -75,13 +76,25 @@ class Session:
         """Lines of the log on the network between the processes of the run."""
         return []
 
+    @staticmethod
+    def _take(folder: Path, stack: contextlib.ExitStack) -> None:
+        """In the process that leads: hold the folder of an earlier run, and end what that has begun. InputError."""
+        stack.enter_context(alone(folder))
+        finish_replacing(folder)
+
+    @staticmethod
+    def _claim(folder: Path, config: TrainConfig, stack: contextlib.ExitStack) -> None:
+        """In the process that leads: hold the new folder, and say whose it is. InputError."""
+        stack.enter_context(alone(folder))
+        write_flags(folder, config)
+
     def _check_metis(self, config: TrainConfig) -> None:
         """Raise InputError if a new run needs METIS and the process that leads cannot use it."""
         if self._resume or config.device.ranks == 1 or config.device.edge_partition != "metis":
             return
         why_not = self.of_first(metis_owners.why_not)
         if why_not:
-            with self.alike():
+            with self.together():
                 raise InputError(why_not)
 
     def carry_out(self) -> Path:
@@ -91,40 +104,43 @@ class Session:
         with contextlib.ExitStack() as stack:
             if resume:
                 if config.counts_epochs:
-                    graph = load(config, graph)
-                    config = in_steps(config, len(graph.train), graph)
+                    with self.together():
+                        graph = load(config, graph)
+                        config = in_steps(config, len(graph.train), graph)
                 if self.of_first(lambda: not is_being_replaced(resume) and is_finished(resume, config)):
                     return resume  # without a lock, which a folder that is only read has none of
-                if self.leads:
-                    stack.enter_context(alone(resume))
-                    finish_replacing(resume)
+                self.of_first(lambda: self._take(resume, stack))
                 if self.of_first(lambda: is_finished(resume, config)):
                     return resume
-                with self.alike():
+                with self.together():
                     check_saves(config, resume)
                     config = with_seed_of(config, resume)
                     check_flags(config, last_state(resume))
             threads = thread_count(self.own_config(config))
             _native.set_num_threads(threads)
             warm_start = open_warm_start(config, resume)
-            with reading_lines(config.evaluation.eval_percent) as read:
+            with self.together(), reading_lines(config.evaluation.eval_percent) as read:
                 graph = load(config, graph)
                 read.append(graph)
             facts = graph_facts(graph)
             if config.run.seed is None:
                 config = replace(config, run=replace(config.run, seed=self.of_first(lambda: secrets.randbits(32))))
-            config = in_steps(config, len(graph.train), graph)
+            with self.together():
+                config = in_steps(config, len(graph.train), graph)
             self.check_graph(config, graph)
             self._check_metis(config)
-            plan = self.plan(config, graph)
-            plan.memory.check()
+            with self.together():
+                plan = self.plan(config, graph)
+                plan.memory.check()
             for line in plan.log_lines():
                 print(line, flush=True)
             folder = resume or self.make_folder(config)
             log_if_two_formulas(config.model.model_name, config.model.score_rule)
-            if self.leads and not resume:
-                stack.enter_context(alone(folder))
-                write_flags(folder, config)
+            unless_refused = stack.enter_context(contextlib.ExitStack())
+            if not resume:
+                if self.leads:
+                    unless_refused.push(_removes(folder))
+                self.of_first(lambda: self._claim(folder, config, stack))
             self.enter(folder)
             run = stack.enter_context(self._make_run(plan.config, graph, folder))
             if resume:
@@ -143,6 +159,7 @@ class Session:
                                planned_device_bytes=plan.memory.bytes(DEVICE))
             run.seconds["initialization"] = time.perf_counter() - began
             print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+            unless_refused.pop_all()
             began = time.perf_counter()
             run.train()
             print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
@@ -151,6 +168,16 @@ class Session:
             if self.leads:
                 print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
         return folder
+
+
+def _removes(folder: Path):
+    """What a stack calls at its end: a run that is refused before its first step has no folder, which --resume auto
+    would go on with."""
+    def remove(kind, *_) -> None:
+        if kind is not None and issubclass(kind, InputError):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return remove
 
 
 def check_saves(config: TrainConfig, folder: Path) -> None:

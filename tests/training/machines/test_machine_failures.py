@@ -1,13 +1,18 @@
 """A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
 import random
+import shutil
 import signal
 import socket
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from training.machines.conftest import KILLS, at_step
-from training.parallel.conftest import assert_same, trained, wait_for
+from training.parallel.conftest import NEEDS_METIS, assert_same, trained, wait_for
+
+from dglke_frugal.training.checkpoint.lock import alone
+from dglke_frugal.training.machines import group
 
 KILL, STOP = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)")
 
@@ -76,6 +81,28 @@ def test_a_machine_says_why_it_ends_before_torchrun_ends_it(machines):
     assert codes[1] == 1 and "machine 0 (" in sentence_of(outputs)[1], (codes, outputs)
 
 
+WITHOUT_READERS = """
+if os.environ["RANK"] == "0":
+    reads, writes = os.pipe()
+    os.dup2(writes, 2)
+    os.close(reads)
+"""
+
+
+def test_a_machine_ends_with_the_others_although_nobody_reads_what_it_says(machines):
+    """As after the end of a terminal, or of torchrun."""
+    machines.interpreter = sys.executable  # so that the machine itself is what stops
+    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 3)
+    first, second = machines.start_all(2, arguments, suffering=at_step(8, 1, STOP), first=WITHOUT_READERS)
+    try:
+        first.communicate(timeout=120)  # else it would wait for the other one for ever
+    finally:
+        first.kill()
+        second.kill()
+        second.communicate()
+    assert first.returncode == 1
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
@@ -119,6 +146,52 @@ def test_killed_or_stopped_at_random_moments_it_goes_on_to_the_bit(machines, kin
     assert_same(trained(folder), trained(one))
 
 
+class Ended(Exception):
+    """With the sentence of a machine that ends."""
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    """Of machine 1 of 3, whose threads do not run; a rendezvous that answered long ago."""
+    def end(_, sentence):
+        raise Ended(sentence)
+
+    monkeypatch.setattr(group._Watch, "_end", end)
+    monkeypatch.setattr(group._Watch, "fail", lambda watch, sentence: setattr(watch, "_sentence", sentence))
+    watch = object.__new__(group._Watch)
+    looks = iter([False, True])
+    watch._patience, watch._stop = group.LOST_SECONDS, SimpleNamespace(wait=lambda seconds: next(looks))
+    watch._began = watch._said = time.monotonic() - 1000
+    watch._group = SimpleNamespace(machine=1, machines=3, place="", name=lambda machine: f"machine {machine}")
+    return watch
+
+
+@pytest.mark.parametrize("silent_before, named", [(0.7, "machine 0"), (0.9, "machine 2")])
+def test_which_machine_is_named_when_the_rendezvous_has_gone(watch, silent_before, named):
+    """Machine 0, which serves it, unless another one was silent for as long as machine 0 waits; a beat that was late
+    does not count. silent_before: seconds of machine 2's silence when the rendezvous went."""
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - silent_before}
+    with pytest.raises(Ended, match=f"^{named}"):
+        watch._look()
+
+
+def test_nobody_is_named_for_silence_while_the_rendezvous_does_not_answer(watch):
+    """However little is left of the time for which it may be silent itself."""
+    watch._said = time.monotonic() - 0.95 * group.LOST_SECONDS
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - group.BEAT_SECONDS}
+    try:
+        watch._look()
+    except Ended as ended:  # of a busy machine
+        assert str(ended).startswith("machine 0"), ended
+
+
+def test_a_machine_that_is_silent_while_the_rendezvous_answers_is_named(watch):
+    watch._said = time.monotonic()
+    watch._heard = {0: watch._said, 1: watch._said, 2: watch._said - 1.1 * group.LOST_SECONDS}
+    with pytest.raises(Ended, match="^machine 2"):
+        watch._look()
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
     machines.interpreter = sys.executable  # so that the machine itself is what goes on
@@ -132,6 +205,15 @@ def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
     assert processes[victim].returncode == 1, output
 
 
+def test_ctrl_c_before_the_training_is_said_on_the_others(machines):
+    arguments, _ = machines.arguments("--max_step", 14)
+    first = ("import dglke_frugal.training.run.session as session\ndef load(*given): raise KeyboardInterrupt\n"
+             "if os.environ['RANK'] == '1': session.load = load\n")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=first))
+    assert codes == [1, 130] and outputs[1].splitlines()[-1] == "stopped", outputs
+    assert outputs[0].splitlines()[-1].endswith(") was stopped by Ctrl-C or a signal"), outputs
+
+
 def test_a_machine_with_an_error_of_its_own_says_it_on_all(machines):
     arguments, _ = machines.arguments("--max_step", 14)
     wrong = "from dglke_frugal.errors import InputError; raise InputError('the disk is full')"
@@ -139,6 +221,37 @@ def test_a_machine_with_an_error_of_its_own_says_it_on_all(machines):
     assert codes == [1, 2]
     assert "machine 1 (" in outputs[0] and "the disk is full" in outputs[0].splitlines()[-1]
     assert outputs[1].splitlines()[-1].endswith("the disk is full")
+
+
+def test_a_divergence_that_one_machine_finds_is_no_failure_of_a_machine(machines):
+    """All end as one process does, without the advice to go on as before."""
+    arguments, _ = machines.arguments("--max_step", 14, "--checkpoint_interval", 3)
+    diverged = "from dglke_frugal.divergence import Diverged; raise Diverged('the loss is nan')"
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, suffering=at_step(5, 1, diverged)))
+    assert codes == [2, 2], outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert "the loss is nan" in sentence and "use a smaller --lr" in sentence and "auto" not in sentence, output
+
+
+FULL_DISK = """
+from dglke_frugal.training.machines import table_files
+def full(file):
+    raise OSError(28, "No space left on device")
+if os.environ["RANK"] == "{victim}":
+    table_files.os = type("", (), {{"fsync": full}})
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_full_disk_is_said_on_all_with_what_could_not_be_written(machines, victim):
+    arguments, folder = machines.arguments("--max_step", 4, "--checkpoint_interval", 2)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=FULL_DISK.format(victim=victim)))
+    assert codes[victim] == 2 and codes[1 - victim] == 1, outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert f"cannot write {'checkpoints to ' * (victim == 0)}{folder}/checkpoints" in sentence, output
+        assert "No space left on device; free some space" in sentence, output
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -163,7 +276,8 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
     ([("--normalize_entities", "--flush", "none")] * 2, {}, "several do not; leave it out"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout"])
+    ([("--lr_decay_at", 2)] * 2, {}, "several machines keep one learning rate; leave them out"),
+], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout", "rate"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
@@ -230,6 +344,24 @@ def test_a_rendezvous_at_a_host_that_nobody_knows_is_refused_at_once(machines):
         assert f"machine {machine} of 2 (" in output.splitlines()[-1] and "no host 'none.invalid'" in output, output
 
 
+WITHOUT_PATIENCE = """
+import torch.distributed
+import dglke_frugal.training.machines.group as group
+group.CONNECT_SECONDS = 0.2
+torch.distributed.TCPStore = lambda *given, **named: sys.exit("it waits as long as it pleases")
+"""
+
+
+def test_a_rendezvous_that_nobody_serves_is_waited_for_as_long_as_a_machine_is(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    process = machines.start(arguments, interpreter=machines.interpreter, first=WITHOUT_PATIENCE,
+                             **machines.environments(2)[1])
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 2, output
+    assert "cannot reach the rendezvous at 127.0.0.1:" in output.splitlines()[-1], output
+    assert "start that one, too, and check the address and the port: [Errno 111]" in output.splitlines()[-1], output
+
+
 def test_a_port_that_another_process_has_is_said_so(machines):
     arguments, _ = machines.arguments("--max_step", 4)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -247,16 +379,115 @@ def test_a_machine_that_waits_for_others_says_so(machines):
     assert codes == [0, 0] and "machine 0 of 2 (" in outputs[0] and "waits for the others at 127.0.0.1:" in outputs[0]
 
 
-def test_other_data_are_refused(machines, small, tmp_path):
+@pytest.mark.parametrize("changed, what", [("train", "training triples"), ("valid", "validation triples"),
+                                           ("test", "test triples")])
+def test_other_data_are_refused(machines, small, tmp_path, changed, what):
+    """Also triples that are only ranked, or known to the filter: other ranks would be summed."""
     other = tmp_path / "other"
     other.mkdir()
     for split in ("train", "valid", "test"):
         lines = (small / f"{split}.txt").read_text().splitlines(keepends=True)
-        (other / f"{split}.txt").write_text("".join(lines[:-1] if split == "train" else lines))
-    arguments, _ = machines.arguments("--max_step", 4)
+        (other / f"{split}.txt").write_text("".join(lines[:-1] if split == changed else lines))
+    arguments, _ = machines.arguments("--max_step", 4, "--test")
     codes, outputs = machines.end_all(machines.start_all(2, arguments, each=[(), ("--data_path", other)]))
-    assert codes == [2, 2]
-    assert all("machine 1 (" in output and "has other data" in output.splitlines()[-1] for output in outputs)
+    assert codes == [2, 2], outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert "machine 1 (" in sentence and "has other data" in sentence and f"their {what} differ" in sentence, output
+
+
+def of_triples(folder, *triples):
+    """Arguments for a graph of these triples."""
+    folder.mkdir()
+    (folder / "train.txt").write_text("".join(f"{line}\n" for line in triples))
+    return ["--data_path", folder, "--data_files", "train.txt"]
+
+
+WAITS_BEFORE_IT_SAYS_WHY = """
+import dglke_frugal.training.run.session as session
+load = session.load
+def slow(*given):
+    if os.environ["RANK"] == "1": time.sleep(0.5)
+    return load(*given)
+session.load = slow
+"""
+
+
+@pytest.mark.parametrize("triples, given, sentence", [
+    (["a\tr\tb"], [], "owns no head of a training triple; use fewer ranks or another --partition"),
+    (["a\tr\ta"], ["--partition", "range"], "1 entities cannot be divided over 2 ranks"),
+    pytest.param(["a\tr\ta"], ["--partition", "metis"], "1 entities cannot be divided over 2 ranks",
+                 marks=NEEDS_METIS),
+    (["a\tr\tb", "a\tr"], [], "line 2 has 2 columns"),
+    (["a\tr\tb"], ["--valid"], "--valid needs triples that"),
+], ids=["heads", "entities", "entities by metis", "columns", "no split"])
+def test_a_graph_that_does_not_fit_is_refused_by_all_machines_and_has_no_folder(machines, tmp_path, triples, given,
+                                                                                sentence):
+    arguments, folder = machines.arguments("--max_step", 4, *given, *of_triples(tmp_path / "graph", *triples))
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WAITS_BEFORE_IT_SAYS_WHY))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    last = {output.splitlines()[-1] for output in outputs}
+    assert len(last) == 1 and sentence in last.pop(), outputs
+
+
+def test_a_file_that_one_machine_lacks_is_said_by_all(machines, tmp_path):
+    arguments, folder = machines.arguments("--max_step", 4)
+    each = [(), ("--data_path", tmp_path / "nothing")]
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=each))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    assert all("machine 1 (" in output.splitlines()[-1] and "nothing" in output.splitlines()[-1] for output in outputs)
+
+
+OTHER_DISK = """
+import io
+import dglke_frugal.training.machines.train_machines as train_machines
+def other_disk(path, *given):
+    if ".machines" not in str(path): return io.open(path, *given)
+    {does}
+if os.environ["RANK"] == "1":
+    train_machines.open = other_disk
+"""
+
+
+@pytest.mark.parametrize("does, sentence", [
+    ("raise FileNotFoundError(2, 'No such file or directory')", "does not see"),
+    ("raise OSError(30, 'Read-only file system')", "cannot write (Read-only file system) to"),
+    ("return io.BytesIO(b'of an earlier start')", "does not see")], ids=["missing", "read-only", "of its own"])
+def test_a_machine_that_does_not_see_or_may_not_write_the_folder_is_refused_before_it_trains(machines, does, sentence):
+    arguments, folder = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=OTHER_DISK.format(does=does)))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    for output in outputs:
+        assert "machine 1 (" in output.splitlines()[-1] and f"{sentence} {folder}" in output.splitlines()[-1], output
+
+
+@pytest.mark.parametrize("resumed", ["auto", "another"])
+def test_machines_that_do_not_go_on_with_the_same_run_are_refused(machines, resumed):
+    begun, _ = machines.run_all(2, "--max_step", 4)
+    if resumed == "auto":
+        each = [machines.arguments("--save_path", begun.parent)[0]] * 2
+        each[1] = [*each[1], "--resume", "auto"]
+    else:
+        other = shutil.copytree(begun, begun.parent / "TransE_l2_small_1")
+        each = [["--resume", begun], ["--resume", other]]
+    codes, outputs = machines.end_all(machines.start_all(2, [], each=[[*given, "--max_step", 8] for given in each]))
+    assert codes == [2, 2], outputs
+    assert all("machine 1 (" in output and "has --resume " in output.splitlines()[-1] for output in outputs), outputs
+
+
+def test_a_run_that_cannot_be_gone_on_with_is_refused_by_all_machines(machines):
+    begun, _ = machines.run_all(2, "--max_step", 4, "--no_save_emb", "--checkpoint_interval", 0)
+    codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 8]))
+    assert codes == [2, 2], outputs
+    assert all("has nothing to go on from" in output.splitlines()[-1] for output in outputs), outputs
+
+
+def test_a_run_that_another_process_trains_is_refused_by_all_machines(machines):
+    begun, _ = machines.run_all(2, "--max_step", 4)
+    with alone(begun):
+        codes, outputs = machines.end_all(machines.start_all(2, ["--resume", begun, "--max_step", 8]))
+    assert codes == [2, 2], outputs
+    assert all("another process is training the run" in output.splitlines()[-1] for output in outputs), outputs
 
 
 def test_another_version_is_refused(machines):

@@ -63,9 +63,13 @@ def test_validations_and_early_stopping_are_those_of_one_machine(machines):
     assert_same(trained(folder), trained(one))
 
 
-def test_another_number_of_machines_is_refused(machines):
+@pytest.mark.parametrize("auto", [False, True])
+def test_another_number_of_machines_is_refused(machines, auto):
     begun, _ = machines.run_all(2, "--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(3, ["--resume", begun, "--max_step", 8]))
+    given = ["--resume", begun]
+    if auto:
+        given = [*machines.arguments()[0], "--save_path", begun.parent, "--resume", "auto"]
+    codes, outputs = machines.end_all(machines.start_all(3, [*given, "--max_step", 8]))
     assert codes == [2, 2, 2]
     assert all("has started 3 machines, and the run has 2 (--num_proc): start 2, since" in output for output in outputs)
 
