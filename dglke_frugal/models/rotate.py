@@ -12,6 +12,7 @@ class RotatE(Model):
     name = "RotatE"
     similarity = "modulus"
     halves = (2, 1)
+    doubled = (True, False)
     phases = True
     reference = "rotate.RotatE"
 
