@@ -8,6 +8,7 @@ class ComplEx(Model):
     similarity = "dot"
     halves = (2, 2)
     complex_rows = True
+    predicts_relations = True
     reference = "bilinear.ComplEx"
 
     def check(self, entity: int, relation: int) -> None:

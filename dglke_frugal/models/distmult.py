@@ -7,6 +7,7 @@ class DistMult(Model):
     name = "DistMult"
     similarity = "dot"
     halves = (1, 1)
+    predicts_relations = True
     reference = "bilinear.DistMult"
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):

@@ -43,7 +43,9 @@ class Model:
         doubled: whether it needs --double_ent, and --double_rel.
         two_formulas: whether DGL-KE scores corrupted tails by another formula than true triples (score_rule.py).
         in_dglke: whether DGL-KE's own loop trains it.
-        reference: MODULE.CLASS in models/device, its query in torch operations.
+        predicts_relations: whether --relation_prediction goes with it: the score stays when head and relation change
+            places, or the relation is a matrix.
+        reference: MODULE.CLASS in models/device, its query in torch operations; None: no softmax over all entities.
     """
 
     name: str
@@ -57,7 +59,8 @@ class Model:
     doubled: Tuple[bool, bool] = (False, False)
     two_formulas: bool = False
     in_dglke: bool = True
-    reference: str
+    predicts_relations: bool = False
+    reference: Optional[str] = None
 
     @property
     def projects(self) -> bool:

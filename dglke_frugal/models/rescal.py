@@ -8,6 +8,7 @@ class RESCAL(Model):
     similarity = "dot"
     matrices = "relation"
     two_formulas = True
+    predicts_relations = True
     reference = "bilinear.Rescal"
 
     def rows(self, entity: int, relation: int) -> RowDims:

@@ -10,6 +10,7 @@ class SimplE(Model):
     halves = (2, 2)
     doubled = (True, True)
     in_dglke = False
+    predicts_relations = True
     reference = "bilinear.SimplE"
 
     def check(self, entity: int, relation: int) -> None:

@@ -98,9 +98,9 @@ class Situation:
 
     @property
     def products(self) -> bool:
-        """Whether scores are products of rows."""
+        """Whether scores are products of rows, which a softmax over all entities may have."""
         model = built_in_model(self.model)
-        return model is not None and not is_custom(self.model) and model.similarity == "dot"
+        return model is not None and model.similarity == "dot" and model.reference is not None
 
     @property
     def against_all(self) -> bool:

@@ -97,13 +97,13 @@ def check_full_softmax(config: TrainConfig) -> None:
                          "--loss_genre Softmax")
     if loss.loss_genre == "BCE":
         _check_binary(config)
-    allowed = [each.name for each in MODELS if each.similarity != "own" and not each.projects]
+    allowed = [each.name for each in MODELS if each.reference and not each.projects]
     if model not in allowed:
         raise InputError(f"--neg_sample_size all is for {', '.join(allowed)}, and not for {model}; give a number of "
                          "negatives")
-    if loss.relation_prediction and find_model(model).similarity != "dot":
-        raise InputError(f"--relation_prediction is of models whose scores are products, and not of {model}; leave it "
-                         "out")
+    predicting = [each.name for each in MODELS if each.predicts_relations]
+    if loss.relation_prediction and model not in predicting:
+        raise InputError(f"--relation_prediction is for {', '.join(predicting)}, and not for {model}; leave it out")
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
     if config.model.is_half:
