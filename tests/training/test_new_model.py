@@ -1,4 +1,4 @@
-"""A model is one file and one line: everything that takes a model by its name then takes it."""
+"""A model is one file: everything that takes a model by its name then takes it."""
 import json
 
 import numpy as np
@@ -10,7 +10,7 @@ import dglke_frugal
 from dglke_frugal.errors import InputError
 from dglke_frugal.flag_values import model_name
 from dglke_frugal.models import find_model, model_names, registry
-from dglke_frugal.models.distmult import DistMult
+from dglke_frugal.models.built_in.distmult import DistMult
 from dglke_frugal.options import TrainConfig
 from dglke_frugal.presets.auto import Situation
 from dglke_frugal.training.full_softmax import config
@@ -18,8 +18,8 @@ from dglke_frugal.training.full_softmax.config import check_full_softmax
 
 
 @pytest.fixture(autouse=True)
-def line(monkeypatch):
-    """What its line in built_in.py does."""
+def added(monkeypatch):
+    """What its file does in models/built_in."""
     monkeypatch.setattr(registry, "MODELS", (*registry.MODELS, Toy()))
 
 

@@ -1,5 +1,5 @@
 """TransR (Lin et al. 2015): entities are projected by a matrix per relation, then compared as TransE_l1 does."""
-from .model import Model, RowDims
+from ..model import Model, RowDims
 
 
 class TransR(Model):

@@ -1,5 +1,5 @@
 """SimplE (Kazemi and Poole 2018): half the sum of a forward and an inverse product, clamped to [-20, 20]."""
-from .model import Model, require_even
+from ..model import Model, require_even
 
 
 class SimplE(Model):

@@ -1,5 +1,5 @@
 """DistMult (Yang et al. 2015): score = sum h r t."""
-from .model import Model
+from ..model import Model
 
 
 class DistMult(Model):

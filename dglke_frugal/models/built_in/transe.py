@@ -1,5 +1,5 @@
 """TransE (Bordes et al. 2013): score = gamma - |h + r - t|, Euclidean or as a sum of absolute values."""
-from .model import Model
+from ..model import Model
 
 
 class _TransE(Model):
