@@ -58,7 +58,7 @@ class Model:
     matrices: Optional[str] = None
     doubled: Tuple[bool, bool] = (False, False)
     two_formulas: bool = False
-    in_dglke: bool = True
+    in_dglke: bool = False
     predicts_relations: bool = False
     reference: Optional[str] = None
 

@@ -9,6 +9,7 @@ class ComplEx(Model):
     halves = (2, 2)
     complex_rows = True
     predicts_relations = True
+    in_dglke = True
     reference = "bilinear.ComplEx"
 
     def check(self, entity: int, relation: int) -> None:

@@ -8,6 +8,7 @@ class DistMult(Model):
     similarity = "dot"
     halves = (1, 1)
     predicts_relations = True
+    in_dglke = True
     reference = "bilinear.DistMult"
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):

@@ -9,6 +9,7 @@ class RESCAL(Model):
     matrices = "relation"
     two_formulas = True
     predicts_relations = True
+    in_dglke = True
     reference = "bilinear.Rescal"
 
     def rows(self, entity: int, relation: int) -> RowDims:

@@ -14,6 +14,7 @@ class RotatE(Model):
     halves = (2, 1)
     doubled = (True, False)
     phases = True
+    in_dglke = True
     reference = "rotate.RotatE"
 
     def check(self, entity: int, relation: int) -> None:

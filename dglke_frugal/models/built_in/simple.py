@@ -9,7 +9,6 @@ class SimplE(Model):
     bound = 20.0
     halves = (2, 2)
     doubled = (True, True)
-    in_dglke = False
     predicts_relations = True
     reference = "bilinear.SimplE"
 

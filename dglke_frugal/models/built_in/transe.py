@@ -4,6 +4,7 @@ from ..model import Model
 
 class _TransE(Model):
     halves = (1, 1)
+    in_dglke = True
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         return fixed - relation if corrupt_head else fixed + relation

@@ -9,6 +9,7 @@ class TransR(Model):
     similarity = "l1"
     matrices = "projection"
     two_formulas = True
+    in_dglke = True
     reference = "transr.TransR"
 
     def check(self, entity: int, relation: int) -> None:
