@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
-from .models import RowDims, built_in_model, code_checksum, find_model, is_custom
+from .models import MODELS, RowDims, built_in_model, code_checksum, find_model, is_custom
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
@@ -32,6 +32,8 @@ LOSSES = {"Hinge": Loss(margin=True, pairwise=True), "Logistic": Loss(pairwise=T
           "BCE": Loss(), "Softmax": Loss()}
 WITH_MARGIN, WITH_PAIRS = (" or ".join(name for name, loss in LOSSES.items() if getattr(loss, attribute))
                            for attribute in ("margin", "pairwise"))
+WITH_LONG_ENTITIES, WITH_LONG_RELATIONS = (", ".join(model.name for model in MODELS if model.doubled[table])
+                                           for table in (0, 1))
 CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "direct", "sync", "none")
 PARTITIONS = ("random", "relation", "metis", "hash", "range")
@@ -148,10 +150,10 @@ class ModelConfig:
         12.0, "margin of distance models, and scale of the start values", changes=ALWAYS,
         used=When("scores that are products have no margin, and start values are those of --init", _gamma_matters),
         short="-g", metavar="G", of_dglke=True, level="first")
-    double_ent: bool = option(False, "entities of twice the hidden size (RotatE, SimplE)", changes=ALWAYS, short="-de",
-                              of_dglke=True)
-    double_rel: bool = option(False, "relations of twice the hidden size (SimplE)", changes=ALWAYS, short="-dr",
-                              of_dglke=True)
+    double_ent: bool = option(False, f"entities of twice the hidden size ({WITH_LONG_ENTITIES})", changes=ALWAYS,
+                              short="-de", of_dglke=True)
+    double_rel: bool = option(False, f"relations of twice the hidden size ({WITH_LONG_RELATIONS})", changes=ALWAYS,
+                              short="-dr", of_dglke=True)
     score_rule: str = option("textbook", "RESCAL, TransR: score corrupted tails as true triples, or as DGL-KE does",
                              changes=ALWAYS, choices=SCORE_RULES, dglke_loop=None, level="rare",
                              used=When("RESCAL and TransR alone have two formulas",

@@ -40,9 +40,12 @@ class Model:
         complex_rows: whether all rows are complex numbers.
         phases: whether relation rows are angles, in units of embedding_range / pi.
         matrices: the table whose rows are matrices, "relation" or "projection".
+        doubled: whether it needs --double_ent, and --double_rel.
         two_formulas: whether DGL-KE scores corrupted tails by another formula than true triples (score_rule.py).
         in_dglke: whether DGL-KE's own loop trains it.
-        reference: MODULE.CLASS in models/device, its query in torch operations.
+        predicts_relations: whether --relation_prediction goes with it: the score stays when head and relation change
+            places, or the relation is a matrix.
+        reference: MODULE.CLASS in models/device, its query in torch operations; None: no softmax over all entities.
     """
 
     name: str
@@ -53,9 +56,11 @@ class Model:
     complex_rows: bool = False
     phases: bool = False
     matrices: Optional[str] = None
+    doubled: Tuple[bool, bool] = (False, False)
     two_formulas: bool = False
-    in_dglke: bool = True
-    reference: str
+    in_dglke: bool = False
+    predicts_relations: bool = False
+    reference: Optional[str] = None
 
     @property
     def projects(self) -> bool:
@@ -87,6 +92,10 @@ class Model:
 
     def check_flags(self, hidden_dim: int, double_entity: bool, double_relation: bool) -> None:
         """Raise InputError for flags that the model does not go with."""
+        flags = ("-de (--double_ent)", double_entity), ("-dr (--double_rel)", double_relation)
+        missing = [flag for needed, (flag, given) in zip(self.doubled, flags) if needed and not given]
+        if missing:
+            raise InputError(f"{self.name} needs rows of twice the hidden size; give {' and '.join(missing)}")
         self.dims(hidden_dim, double_entity, double_relation)
 
     def check(self, entity: int, relation: int) -> None:

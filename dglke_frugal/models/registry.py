@@ -15,11 +15,9 @@ import zlib
 from typing import Iterator, Optional, Sequence
 
 from ..errors import InputError, first_line
-from . import built_in
+from .built_in import MODELS
 from .model import Model
 from .torch_model import TorchModel
-
-MODELS: tuple[Model, ...] = tuple(model() for model in vars(built_in).values() if isinstance(model, type))
 
 _OWN_NAME = re.compile(r"(\w[\w.]*):(\w+)(?:\(([^/\0\n]*)\))?")
 

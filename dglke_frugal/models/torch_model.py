@@ -26,7 +26,6 @@ class TorchModel(Model):
     """
 
     similarity = "own"
-    in_dglke = False
     gamma: float = 12.0
     range: float = 1.0
 

@@ -98,9 +98,9 @@ class Situation:
 
     @property
     def products(self) -> bool:
-        """Whether scores are products of rows."""
+        """Whether scores are products of rows, which a softmax over all entities may have."""
         model = built_in_model(self.model)
-        return model is not None and not is_custom(self.model) and model.similarity == "dot"
+        return model is not None and model.similarity == "dot" and model.reference is not None
 
     @property
     def against_all(self) -> bool:
@@ -183,13 +183,13 @@ RULES: Tuple[Rule, ...] = (
     Rule("softmax over all entities, TransE_l2, 40 triples per entity and more",
          lambda at: at.against_all and at.name == "TransE_l2" and at.degree >= DENSEST, dict(normalize_entities=True),
          "rows of length 1 keep similar entities near each other, and do not learn triples by heart"),
-    Rule("RotatE", _is("RotatE"), dict(double_ent=True, hidden_dim=64, gamma=6.0),
+    Rule("RotatE", _is("RotatE"), dict(hidden_dim=64, gamma=6.0),
          "an entity has a complex number for each of 64 angles, and the margin is that of small distances"),
     Rule("RotatE, small", lambda at: _sampled("RotatE")(at) and at.small, dict(reciprocal=True),
          "a relation has a second row, which asks for heads"),
     Rule("RotatE, small, fewer than 4 triples per entity", _few_triples_of("RotatE"),
          dict(gamma=3.0), "few triples turn a row, and a smaller margin asks for less"),
-    Rule("SimplE", _is("SimplE"), dict(double_ent=True, double_rel=True, hidden_dim=64),
+    Rule("SimplE", _is("SimplE"), dict(hidden_dim=64),
          "its rows have two halves"),
     Rule("TransE, sampled negatives", _sampled("TransE_l1", "TransE_l2"), dict(gamma=6.0, lr=0.3),
          "its start values have the size of the margin, which is for small distances"),
@@ -302,7 +302,9 @@ def auto_model(preset: str) -> Optional[str]:
 
 def auto_flags(at: Situation) -> Dict[str, Any]:
     """The flags of the rules that apply, those of validations included, without those that are given."""
-    flags: Dict[str, Any] = {}
+    model = built_in_model(at.model)
+    doubled = model.doubled if model else (False, False)
+    flags: Dict[str, Any] = {name: True for name, needed in zip(("double_ent", "double_rel"), doubled) if needed}
     for rule in RULES:
         if rule.applies(at):
             flags.update(rule.flags)

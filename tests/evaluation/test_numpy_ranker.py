@@ -10,14 +10,14 @@ from evaluation.numpy_ranker import SCORES, Run
 import dglke_frugal
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.train import main as train
-from dglke_frugal.models import model_names
+from dglke_frugal.models import built_in_model, is_custom, model_names
 from dglke_frugal.evaluation import SIDES, KnownTriples
 
 ENTITIES, RELATIONS = 150, 5
 FLAGS = ["--dataset", "toy", "--format", "udd_hrt", "--data_files", "entities.tsv", "relations.tsv", "train.txt",
          "valid.txt", "test.txt", "--hidden_dim", "12", "--batch_size", "64", "--neg_sample_size", "16", "--max_step",
          "1000", "--gamma", "6", "--lr", "0.1", "-adv", "--test", "--seed", "3"]  # fmt: skip
-OWN = {"RotatE": ["-de"], "SimplE": ["-de", "-dr"], "TransE": ["-g", "2"], "TransE_l2": ["-g", "2"]}
+OWN = {"TransE": ["-g", "2"], "TransE_l2": ["-g", "2"]}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,7 @@ def trained(request, graph, tmp_path, monkeypatch):
 
     def run(name, *flags):
         train([*FLAGS, "--data_path", str(graph), "--save_path", str(tmp_path), "--model_name", name,
+               *(flag for flag, needed in zip(("-de", "-dr"), built_in_model(name).doubled) if needed),
                *OWN.get(name, []), "--gpu", str(gpu), *flags])  # fmt: skip
         return gpu, tmp_path / f"{name}_toy_0"
 
@@ -59,7 +60,7 @@ def test_all_models_are_here():
 
 @pytest.mark.parametrize("name, flags", [*((name, []) for name in model_names()),
                                          *((name, ["--reciprocal"]) for name in model_names()
-                                           if name != "TransR")], ids=str)
+                                           if not (built_in_model(name).projects or is_custom(name)))], ids=str)
 def test_every_number_is_numpys(trained, graph, name, flags, tmp_path):
     gpu, folder = trained(name, *flags)
     plain, run = Run(folder, graph), dglke_frugal.load(folder, device=gpu)

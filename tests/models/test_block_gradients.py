@@ -163,8 +163,8 @@ def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, devic
     (1, 9, 70, 1000, False)])
 @pytest.mark.parametrize("model", BUILT_IN)
 def test_same_bits_beyond_a_tile(model, chunk, chunks, negatives, hidden, degree_negatives, scale, device):
-    hidden += hidden % 2 if model in ("ComplEx", "SimplE") else 0
-    dims = find_model(model).dims(hidden, model == "RotatE", False)
+    hidden += hidden % 2 if model == "ComplEx" else 0
+    dims = find_model(model).dims(hidden, *find_model(model).doubled)
     random = np.random.default_rng(hidden)
     tables = [_native.HostTable(3000, dims.entity), _native.HostTable(30, dims.relation)]
     for table in tables:

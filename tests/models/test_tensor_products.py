@@ -16,7 +16,7 @@ WITH_PRODUCTS = [model for model in BUILT_IN if find_model(model).similarity in 
 
 def make_case(model, sizes, degree_negatives):
     chunk, chunks, negatives, hidden = SIZES[sizes]
-    dims = find_model(model).dims(hidden, model == "RotatE", False)
+    dims = find_model(model).dims(hidden, *find_model(model).doubled)
     random = np.random.default_rng(3)
     tables = []
     for rows, dim in ((ENTITIES, dims.entity), (RELATIONS, dims.relation)):

@@ -8,7 +8,6 @@ import yaml
 from dglke_frugal.cli.search import _arguments
 from dglke_frugal.cli.train import configuration
 from dglke_frugal.options import TrainConfig
-from dglke_frugal.models import MODELS
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.auto import Situation, auto_flags
 from dglke_frugal.search.fitting import fitted
@@ -154,11 +153,6 @@ def test_names_of_spaces():
         Space.read("complx")
     with pytest.raises(InputError, match="cannot read nowhere.yaml"):
         Space.read("nowhere.yaml")
-
-
-def test_every_model_has_a_space():
-    spaces = [Space.read(path.stem) for path in SPACES.glob("*.yaml")]
-    assert {space.flags["model_name"] for space in spaces} == {model.name for model in MODELS}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SPACES.glob("*.yaml")))

@@ -86,8 +86,8 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
 
 
 @pytest.mark.parametrize("flags, messages", [
-    (["--model_name", "TransR"], "RotatE, SimplE, RESCAL, and not for TransR; give a number of negatives"),
-    (["--model_name", "TransE_l2", "--relation_prediction", 1], "whose scores are products, and not of TransE_l2"),
+    (["--model_name", "TransR"], "TransE_l1, TransE_l2, and not for TransR; give a number of negatives"),
+    (["--model_name", "TransE_l2", "--relation_prediction", 1], "RESCAL, SimplE, and not for TransE_l2"),
     (["--loss_genre", "BCE"], "add --labels kvsall"),
     (["--loss_genre", "BCE", "--labels", "kvsall", "-adv"], "leave it out"),
     (["--loss_genre", "BCE", "--labels", "kvsall", "--gpu", 0], "trains on the CPU"),

@@ -1,4 +1,4 @@
-"""A model is one file and one line: everything that takes a model by its name then takes it."""
+"""A model is one file: everything that takes a model by its name then takes it."""
 import json
 
 import numpy as np
@@ -7,13 +7,19 @@ from training.conftest import tables
 from training.toy_model import Toy
 
 import dglke_frugal
+from dglke_frugal.errors import InputError
 from dglke_frugal.flag_values import model_name
 from dglke_frugal.models import find_model, model_names, registry
+from dglke_frugal.models.built_in.distmult import DistMult
+from dglke_frugal.options import TrainConfig
+from dglke_frugal.presets.auto import Situation
+from dglke_frugal.training.full_softmax import config
+from dglke_frugal.training.full_softmax.config import check_full_softmax
 
 
 @pytest.fixture(autouse=True)
-def line(monkeypatch):
-    """What its line in built_in.py does."""
+def added(monkeypatch):
+    """What its file does in models/built_in."""
     monkeypatch.setattr(registry, "MODELS", (*registry.MODELS, Toy()))
 
 
@@ -33,3 +39,20 @@ def test_it_trains_ranks_and_answers_by_its_name(runs):
 def test_every_list_of_models_has_it():
     assert {"Toy", "ToyToo"} <= set(model_names())
     assert model_name("Toy") == "Toy" and find_model("ToyToo").name == "Toy"
+
+
+class Short(DistMult):
+    """A model of a query and a row, and no more."""
+    name = "Short"
+    reference = None
+    predicts_relations = False
+
+
+def test_without_torch_operations_there_is_no_softmax_over_all_entities(monkeypatch):
+    for module in (registry, config):
+        monkeypatch.setattr(module, "MODELS", (*registry.MODELS, Short()))
+    flags = {"model_name": "Short", "loss_genre": "Softmax", "neg_sample_size": "all"}
+    with pytest.raises(InputError, match="DistMult.*and not for Short; give a number"):
+        check_full_softmax(TrainConfig.from_flags(flags))
+    assert not Situation(100, 5, 1000, True, "Short", {}).against_all
+    assert Situation(100, 5, 1000, True, "DistMult", {}).against_all

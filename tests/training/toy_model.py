@@ -1,4 +1,4 @@
-"""A model as somebody would add it to the package: this file, and its line in dglke_frugal/models/built_in.py."""
+"""A model as somebody would add it to the package: this file, in dglke_frugal/models/built_in."""
 from dglke_frugal.models import RowDims, TorchModel
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from ...errors import InputError
 from ...models import MODELS, built_in_model, find_model
 from ...options import AUTO, LARGEST, TrainConfig
@@ -52,10 +53,10 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
 def _check_summed(config: TrainConfig) -> None:
     """Of sampled negatives with another optimizer than row-wise Adagrad (step/summed_updates.py)."""
     flag, model, device, store = f"--optimizer {config.loss.optimizer}", config.model, config.device, config.store
-    name = model.model_name if model.is_custom else find_model(model.model_name).name
+    name = find_model(model.model_name).name
     if name not in KERNEL_MODELS:
-        raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} "
-                         "; leave it out")
+        raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for "
+                         f"{name}; leave it out")
     if model.is_half:
         raise InputError(f"{flag} keeps rows in float32; leave --row_dtype {model.row_dtype} out")
     if device.ranks > 1:
@@ -91,19 +92,19 @@ def check_full_softmax(config: TrainConfig) -> None:
         if loss.optimizer != "row_adagrad":
             _check_summed(config)
         return
-    model = config.model.model_name if config.model.is_custom else find_model(config.model.model_name).name
+    model = find_model(config.model.model_name).name
     if loss.loss_genre not in ("Softmax", "BCE"):
         raise InputError(f"--neg_sample_size all does not go with --loss_genre {loss.loss_genre}; add "
                          "--loss_genre Softmax")
     if loss.loss_genre == "BCE":
         _check_binary(config)
-    allowed = [each.name for each in MODELS if each.similarity != "own" and not each.projects]
+    allowed = [each.name for each in MODELS if each.reference and not each.projects]
     if model not in allowed:
         raise InputError(f"--neg_sample_size all is for {', '.join(allowed)}, and not for {model}; give a number of "
                          "negatives")
-    if loss.relation_prediction and find_model(model).similarity != "dot":
-        raise InputError(f"--relation_prediction is of models whose scores are products, and not of {model}; leave it "
-                         "out")
+    predicting = [each.name for each in MODELS if each.predicts_relations]
+    if loss.relation_prediction and model not in predicting:
+        raise InputError(f"--relation_prediction is for {', '.join(predicting)}, and not for {model}; leave it out")
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
     if config.model.is_half:
@@ -114,7 +115,7 @@ def check_full_softmax(config: TrainConfig) -> None:
     if config.batch.neg_deg_sample:
         raise InputError("--neg_deg_sample has nothing to add to --neg_sample_size all; leave it out")
     store = config.store
-    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != "auto":
+    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
         raise InputError("--neg_sample_size all reads the whole table in every step, so nothing is cached or flushed; "
                          "leave --flush, --cache_size and --cache_ratio out")
     if loss.regularizer == "n3" and not built_in_model(model).complex_rows:

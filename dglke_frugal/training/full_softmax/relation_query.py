@@ -10,8 +10,8 @@ from ...models.device.model import DeviceModel, Positives
 
 
 class SwappedQuery:
-    """Of models whose scores stay when head and relation change places (DistMult, ComplEx, SimplE): the query of a
-    head, with the head in the relation's place."""
+    """Of models whose scores stay when head and relation change places: the query of a head, with the head in the
+    relation's place."""
 
     def __init__(self, model: DeviceModel):
         self._model = model

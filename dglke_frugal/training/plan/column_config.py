@@ -67,9 +67,9 @@ def why_not_sharded(config: TrainConfig) -> Optional[str]:
         return f"is for at most {_native.MOST_DEVICE_RANKS} ranks"
     if device.partition is not None or device.edge_partition != "random":
         return "trains on the batches of all ranks everywhere: leave --partition, --rel_part and --negatives out"
-    halves = 2 if described.complex_rows else 1  # the other models' double their rows
-    if model.hidden_dim % (halves * ranks):
-        return f"needs a --hidden_dim that {halves * ranks} divides"
+    divisor = described.halves[0] // (1 + described.doubled[0]) * ranks
+    if model.hidden_dim % divisor:
+        return f"needs a --hidden_dim that {divisor} divides"
     if config.store.flush in ("p2f", "sync"):
         return f"has nothing for flush threads to do: leave --flush {config.store.flush} out"
     return None

@@ -20,7 +20,7 @@ from ...data.fingerprint import Fingerprint
 from ...data.name_maps import keep_name_maps
 from ...divergence import check_rows
 from ...errors import InputError
-from ...models import built_in_model
+from ...models import MODELS, built_in_model
 from ...options import TrainConfig
 from ...score_rule import log_if_two_formulas
 from ...training.checkpoint.run_folder import create_run_folder, write_config
@@ -52,9 +52,9 @@ def train(config: TrainConfig) -> None:
 
 def _check(config: TrainConfig) -> None:
     model = built_in_model(config.model.model_name)
-    if (model and not model.in_dglke) or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
-        raise InputError(
-            "DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native")
+    if not (model and model.in_dglke) or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
+        models = ", ".join(each.name for each in MODELS if each.in_dglke)
+        raise InputError(f"DGL-KE 0.1.2's loop has {models} with the loss Logsigmoid; use --trainer native")
 
 
 def _without_crashes(config: TrainConfig, graph) -> TrainConfig:

@@ -24,8 +24,10 @@ STEPS, BATCH, NEGATIVES, DIM = 12, 32, 8, 24
 
 
 def step_config(model, **loss):
-    relation = DIM // 2 if model == "RotatE" else DIM
-    return StepConfig(model, DIM, relation, 8.0, 0.5, 0.1, LossConfig(**{"regularization_coefficient": 1e-3, **loss}))
+    doubled = find_model(model).doubled
+    dims = find_model(model).dims(DIM // (1 + doubled[0]), *doubled)
+    return StepConfig(model, dims.entity, dims.relation, 8.0, 0.5, 0.1,
+                      LossConfig(**{"regularization_coefficient": 1e-3, **loss}))
 
 
 def make_sampler():

@@ -1,9 +1,10 @@
 """TransE (Bordes et al. 2013): score = gamma - |h + r - t|, Euclidean or as a sum of absolute values."""
-from .model import Model
+from ..model import Model
 
 
 class _TransE(Model):
     halves = (1, 1)
+    in_dglke = True
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         return fixed - relation if corrupt_head else fixed + relation

@@ -1,6 +1,5 @@
 """SimplE (Kazemi and Poole 2018): half the sum of a forward and an inverse product, clamped to [-20, 20]."""
-from ..errors import InputError
-from .model import Model, require_even
+from ..model import Model, require_even
 
 
 class SimplE(Model):
@@ -9,13 +8,9 @@ class SimplE(Model):
     similarity = "dot"
     bound = 20.0
     halves = (2, 2)
-    in_dglke = False
+    doubled = (True, True)
+    predicts_relations = True
     reference = "bilinear.SimplE"
-
-    def check_flags(self, hidden_dim: int, double_entity: bool, double_relation: bool) -> None:
-        if not (double_entity and double_relation):
-            raise InputError("SimplE has two halves in entities and relations: give both -de and -dr")
-        super().check_flags(hidden_dim, double_entity, double_relation)
 
     def check(self, entity: int, relation: int) -> None:
         super().check(entity, relation)

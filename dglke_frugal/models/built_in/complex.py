@@ -1,5 +1,5 @@
 """ComplEx (Trouillon et al. 2016): score = Re sum h r conj(t); a row is real parts, then imaginary parts."""
-from .model import Model, require_even
+from ..model import Model, require_even
 
 
 class ComplEx(Model):
@@ -8,6 +8,8 @@ class ComplEx(Model):
     similarity = "dot"
     halves = (2, 2)
     complex_rows = True
+    predicts_relations = True
+    in_dglke = True
     reference = "bilinear.ComplEx"
 
     def check(self, entity: int, relation: int) -> None:
@@ -15,7 +17,7 @@ class ComplEx(Model):
         require_even(self.name, entity)
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):
-        from ..arrays import rotated  # here, because names of models are asked for without numpy
+        from ...arrays import rotated  # here, because names of models are asked for without numpy
 
         half = relation.shape[1] // 2
         return rotated(fixed, relation[:, :half], relation[:, half:], conjugate=corrupt_head)

@@ -1,8 +1,8 @@
 """RotatE (Sun et al. 2019): score = gamma - sum |h o r - t|, r a rotation by a phase per complex element."""
 import math
 
-from ..errors import InputError
-from .model import Model
+from ...errors import InputError
+from ..model import Model
 
 _LARGEST_PHASE = 2.0**20  # radians, between which and the next float32 is a sixteenth
 
@@ -12,7 +12,9 @@ class RotatE(Model):
     name = "RotatE"
     similarity = "modulus"
     halves = (2, 1)
+    doubled = (True, False)
     phases = True
+    in_dglke = True
     reference = "rotate.RotatE"
 
     def check(self, entity: int, relation: int) -> None:
@@ -23,8 +25,8 @@ class RotatE(Model):
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         import numpy as np  # here, because names of models are asked for without it
 
-        from ..arrays import rotated
-        from ..divergence import Diverged, check_rows
+        from ...arrays import rotated
+        from ...divergence import Diverged, check_rows
 
         phase = relation / np.float32(embedding_range / math.pi)
         largest = check_rows(phase, "the relations' angles")

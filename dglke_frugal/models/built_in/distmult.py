@@ -1,5 +1,5 @@
 """DistMult (Yang et al. 2015): score = sum h r t."""
-from .model import Model
+from ..model import Model
 
 
 class DistMult(Model):
@@ -7,6 +7,8 @@ class DistMult(Model):
     name = "DistMult"
     similarity = "dot"
     halves = (1, 1)
+    predicts_relations = True
+    in_dglke = True
     reference = "bilinear.DistMult"
 
     def queries(self, corrupt_head, fixed, relation, embedding_range):

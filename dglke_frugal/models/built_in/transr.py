@@ -1,5 +1,5 @@
 """TransR (Lin et al. 2015): entities are projected by a matrix per relation, then compared as TransE_l1 does."""
-from .model import Model, RowDims
+from ..model import Model, RowDims
 
 
 class TransR(Model):
@@ -9,6 +9,7 @@ class TransR(Model):
     similarity = "l1"
     matrices = "projection"
     two_formulas = True
+    in_dglke = True
     reference = "transr.TransR"
 
     def check(self, entity: int, relation: int) -> None:
