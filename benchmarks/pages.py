@@ -16,6 +16,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from dglke_frugal.files import replace_file
 
+from . import gpu_model
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 CHART = ROOT / "docs" / "speed.svg"
@@ -200,27 +202,25 @@ def several_gpus(results: Results) -> str:
     return table(heads, rows)
 
 
-def cards_without_peer(results: Results) -> str:
+def cards_without_peer(_results: Results) -> str:
     """What several consumer cards would give over one, by a model (gpu_model.py)."""
     cards, columns = ("RTX 3090", "RTX 4090"), ("2, desktop", "2", "4", "8")
-    rows = []
+    predicted, rows = gpu_model.predictions(gpu_model.measured())["cards"], []
     for what, setting in (("FB15k, by columns", "fb15k"), ("20 M entities, `--parallel rows`", "20m_rows"),
                           ("20 M entities, by columns", "20m")):
         for name in ("TransE_l2", "ComplEx", "RotatE"):
-            found = [results("gpu_model-cpu", "cards", card, setting, name) or {} for card in cards]
+            found = [predicted[card][setting][name] for card in cards]
             rows.append([f"{what}, {name}", *(cell for rates in found for cell in (
-                millions(rates.get("1")), *(over(rates.get(count), rates.get("1")) for count in columns)))])
+                millions(rates["1"]), *(over(rates[count], rates["1"]) for count in columns)))])
     heads = [head for card in cards for head in (
         f"one {card}, M triples/s", *(f"{count[0]} x {card[4:]}{count[1:]}" for count in columns))]
     return table(["by a model", *heads], rows)
 
 
-def gpu_model_sentence(results: Results) -> str:
+def gpu_model_sentence(_results: Results) -> str:
     """How near the model comes to what was measured."""
-    legs = results("gpu_model-cpu", "checked") or {}
+    legs = gpu_model.predictions(gpu_model.measured())["checked"]
     checks = [leg for leg in legs.values() if not leg["solved"]]
-    if not checks:
-        return "The model was not checked yet.\n"
     of_gpus = []
     for count, name in ((1, "one GPU"), (2, "two"), (4, "four")):
         ratios = [leg["model_over_measured"] for leg in checks if leg["gpus"] == count]
@@ -313,14 +313,39 @@ def softmax(results: Results) -> str:
 def embedding(results: Results) -> str:
     """A DLRM step with `Embedding` and with torch's own embedding."""
     rows = []
-    for place, file, other in (("gpu", "embedding-1gpu", "torch_gpu_by_copies"), ("cpu", "embedding-cpu", "torch_cpu")):
+    gpus = results.machine("embedding-2gpus")
+    for place, file, other in (("gpu", "embedding-2gpus", "torch_gpu_by_copies"),
+                               ("cpu", "embedding-cpu", "torch_cpu")):
+        machine = gpus.replace("2 x", "one") if place == "gpu" else results.machine(file)
         for batch in ("1024", "8192"):
             ours, theirs, alone = (results(file, f"{leg}_seconds_{batch}") for leg in (
                 f"embedding_{place}", other, f"model_alone_{'cuda' if place == 'gpu' else 'cpu'}"))
-            rows.append([results.machine(file), batch, milliseconds(ours), milliseconds(theirs), over(theirs, ours),
+            rows.append([machine, batch, milliseconds(ours), milliseconds(theirs), over(theirs, ours),
                          milliseconds(alone)])
+    for batch in ("1024", "8192"):
+        two, samples = (results("embedding-2gpus", name) for name in (
+            f"workers_2_direct_seconds_{batch}", f"dlrm_gpus_over_one_2_{batch}_direct"))
+        rows.append([f"{gpus}, a process each", f"{batch} each", milliseconds(two), NOTHING,
+                     f"{significant(samples, 2)}x the samples of one GPU", NOTHING])
     return table(["machine", "batch", "with `Embedding`", "with torch's embedding on the CPU", "ratio",
                   "dense layers alone"], rows)
+
+
+def lookups(results: Results) -> str:
+    """Training steps of a million ids of a table, and what others have published of such steps."""
+    rows, file = [], "embedding-2gpus"
+    for name, what in (("sgd", "SGD"), ("rowwise_adagrad", "row-wise Adagrad"), ("adagrad", "Adagrad"),
+                       ("adam", "Adam")):
+        ours, ratio = results(file, f"lookup_{name}_seconds"), results(file, f"lookup_{name}_over_floor")
+        rows.append([f"`Embedding`, {what}", milliseconds(ours), milliseconds(ours and ours / ratio)])
+    rows.append(["torch's sparse gradients and SGD, all rows on the GPU",
+                 milliseconds(results(file, "lookup_torch_sparse_seconds")), NOTHING])
+    for source, figures in (results(file, "published") or {}).items():
+        if "training step" in source:
+            rows += [[f"{name}: published for one H100, not run here", milliseconds(seconds), NOTHING]
+                     for name, seconds in figures.items()]
+    machine = results.machine(file).replace("2 x", "one")
+    return table([f"on {machine}", "a step", "floor: its bytes at this machine's rates"], rows)
 
 
 def evaluation(results: Results) -> str:
@@ -372,6 +397,18 @@ def two_machines_sentence(results: Results) -> str:
              f"{over_naive:.2f} of what fetching and returning every row would send; in fp16 {fp16 / 1e6:.2f} MB,",
              f"{fp16_over_naive:.2f} of it. On one computer, without a limit, two machines make {over_workers:.2f}",
              "times the steps of `--num_proc 2` on the same cores.")
+    return "\n".join((*lines, ""))
+
+
+def gpu_machines(results: Results) -> str:
+    """What two machines with a GPU each were measured to take, and the model of it."""
+    network, step, model, over_one = (results("machines-2gpus", f"gpu_{name}") for name in (
+        "network_bytes_per_second", "step_seconds", "model_over_measured", "over_one"))
+    lines = (f"Two machines with a GPU each, on one computer ({results.machine('machines-2gpus')}) whose loopback "
+             "network carried",
+             f"{8e-9 * network:.1f} Gb/s, took {1e3 * step:.2f} ms a step where the model has "
+             f"{1e3 * model * step:.2f} ms, and trained {over_one:.3f} times",
+             "as many triples a second as one of the GPUs alone that holds the tables, of a million entities.")
     return "\n".join((*lines, ""))
 
 
@@ -440,8 +477,8 @@ def _one_core(results: Results, file: str) -> str:
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
         speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, cards_without_peer, gpu_model_sentence,
-        flushing, p2f_in_short, workers_cpu, large_graph, softmax, embedding, evaluation, seeds, two_machines,
-        two_machines_sentence, local_negatives, half_rows, pykeen, pykeen_sentence)}
+        flushing, p2f_in_short, workers_cpu, large_graph, softmax, embedding, lookups, evaluation, seeds, two_machines,
+        two_machines_sentence, gpu_machines, local_negatives, half_rows, pykeen, pykeen_sentence)}
 
 
 def fill(text: str, results: Results) -> str:
