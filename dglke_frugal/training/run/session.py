@@ -9,7 +9,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, ContextManager, List, Optional
 
 from ... import _native
 from ...data import KnowledgeGraph, load_graph
@@ -38,17 +38,19 @@ class Session:
 
     Attributes:
         leads: whether this process prints, and writes the run's files.
-        together: a context for what each process does alone: an InputError of one is raised by all of them.
     """
 
     leads = True
-    together = contextlib.nullcontext
 
     def __init__(self, config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
                  graph: Optional[KnowledgeGraph] = None):
         """resume: the folder of the run to go on with. make_run(config, graph, folder): the run. graph: the run's, if
         it has been read."""
         self._config, self._resume, self._make_run, self._graph = config, resume, make_run, graph
+
+    def together(self) -> ContextManager:
+        """A context for what each process does alone: an InputError of one is raised by all of them."""
+        return contextlib.nullcontext()
 
     def of_first(self, value: Callable[[], Any]) -> Any:
         """The value, of JSON, that the process which leads makes; all processes get it, or its InputError."""
