@@ -50,20 +50,25 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
                              config.model.normalize_entities)
 
 
+def _check_in_place(config: TrainConfig, flag: str, what_it_does: str) -> None:
+    """Of a flag whose steps update float32 rows of one process where they lie."""
+    model, store = config.model, config.store
+    if model.is_half:
+        raise InputError(f"{flag} keeps rows in float32; leave --row_dtype {model.row_dtype} out")
+    if config.device.ranks > 1:
+        raise InputError(f"{flag} trains in one process; leave --num_proc out and give one --gpu")
+    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
+        raise InputError(f"{flag} {what_it_does}, so nothing is cached or flushed; leave --flush, --cache_size and "
+                         "--cache_ratio out")
+
+
 def _check_summed(config: TrainConfig) -> None:
     """Of sampled negatives with another optimizer than row-wise Adagrad (step/summed_updates.py)."""
-    flag, model, device, store = f"--optimizer {config.loss.optimizer}", config.model, config.device, config.store
-    name = find_model(model.model_name).name
+    flag, name = f"--optimizer {config.loss.optimizer}", find_model(config.model.model_name).name
     if name not in KERNEL_MODELS:
         raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for "
                          f"{name}; leave it out")
-    if model.is_half:
-        raise InputError(f"{flag} keeps rows in float32; leave --row_dtype {model.row_dtype} out")
-    if device.ranks > 1:
-        raise InputError(f"{flag} trains in one process; leave --num_proc out and give one --gpu")
-    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
-        raise InputError(f"{flag} updates rows where they lie, so nothing is cached or flushed; leave --flush, "
-                         "--cache_size and --cache_ratio out")
+    _check_in_place(config, flag, "updates rows where they lie")
 
 
 def _check_binary(config: TrainConfig) -> None:
@@ -81,7 +86,7 @@ def _check_binary(config: TrainConfig) -> None:
 
 def check_full_softmax(config: TrainConfig) -> None:
     """Raise InputError for flags that do not go together, and for what only a softmax over all entities has."""
-    loss, device = config.loss, config.device
+    loss = config.loss
     if not config.batch.against_all:
         only = {"--regularizer": loss.regularizer != "lp",
                 "--entity_dropout": loss.entity_dropout, "--relation_dropout": loss.relation_dropout,
@@ -107,17 +112,9 @@ def check_full_softmax(config: TrainConfig) -> None:
         raise InputError(f"--relation_prediction is for {', '.join(predicting)}, and not for {model}; leave it out")
     if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
-    if config.model.is_half:
-        raise InputError("--neg_sample_size all keeps rows in float32; "
-                         f"leave --row_dtype {config.model.row_dtype} out")
-    if device.ranks > 1:
-        raise InputError("--neg_sample_size all trains in one process; leave --num_proc out and give one --gpu")
+    _check_in_place(config, "--neg_sample_size all", "reads the whole table in every step")
     if config.batch.neg_deg_sample:
         raise InputError("--neg_deg_sample has nothing to add to --neg_sample_size all; leave it out")
-    store = config.store
-    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
-        raise InputError("--neg_sample_size all reads the whole table in every step, so nothing is cached or flushed; "
-                         "leave --flush, --cache_size and --cache_ratio out")
     if loss.regularizer == "n3" and not built_in_model(model).complex_rows:
         raise InputError(f"--regularizer n3 is of complex numbers, which {model} does not have; use ComplEx, or lp "
                          "with --regularization_norm 3")
