@@ -20,7 +20,7 @@ from ...options import TrainConfig
 from ...resolve import ExecutionPlan, resolve
 from ...saved_tables import SavedTables
 from ...score_rule import log_if_two_formulas
-from ..batches import metis_owners
+from ..batches.metis_owners import check_metis
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
 from ..checkpoint.run_folder import check_flags, create_run_folder, finished_steps, write_flags
@@ -86,12 +86,8 @@ class Session:
 
     def _check_metis(self, config: TrainConfig) -> None:
         """Raise InputError if a new run needs METIS and the process that leads cannot use it."""
-        if self._resume or config.device.ranks == 1 or config.device.edge_partition != "metis":
-            return
-        why_not = self.of_first(metis_owners.why_not)
-        if why_not:
-            with self.together():
-                raise InputError(why_not)
+        if not self._resume and config.device.ranks > 1 and config.device.edge_partition == "metis":
+            self.of_first(check_metis)
 
     def carry_out(self) -> Path:
         """As train."""
