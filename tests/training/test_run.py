@@ -1,11 +1,13 @@
 """What a run prints and leaves behind, and the flags that are a problem for DGL-KE."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -15,8 +17,15 @@ import numpy as np
 import pytest
 from training.conftest import logged, tables
 
+from dglke_frugal.cli import flags
 from dglke_frugal.cli.config_file import arguments_from
+from dglke_frugal.errors import InputError
+from dglke_frugal.options import TrainConfig
+from dglke_frugal.training.checkpoint.lock import alone
 from dglke_frugal.training.checkpoint.run_folder import FLAGS_FILE
+from dglke_frugal.training.run import session
+from dglke_frugal.training.run.run import TrainingRun
+from dglke_frugal.training.train import train
 
 EVERYTHING = ["--max_step", 250, "--log_interval", 100, "--valid", "--eval_interval", 100, "--test", "--flush", "p2f",
               "--cache_ratio", 0.2]
@@ -187,6 +196,61 @@ def test_the_gpu_is_refused_in_a_sentence(runs, refused, tmp_path):
     with refused("--gpu 0 needs a", "leave --gpu out to train on the CPU"):
         runs("--gpu", 0)
     assert not any(tmp_path.iterdir())
+
+
+REFUSALS = [InputError("it does not fit"), MemoryError(), OSError(errno.ENOSPC, "No space left on device")]
+
+
+def fail_in(monkeypatch, method, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(TrainingRun, method, fail)
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=["input", "memory", "disk"])
+def test_a_run_that_is_refused_before_its_first_step_removes_its_own_folder_while_it_holds_it(runs, monkeypatch, error):
+    """Else --resume auto of another process could have gone on with it meanwhile."""
+    earlier, removed, remove = runs("--max_step", 3, "--no_save_emb"), [], shutil.rmtree
+
+    def remove_held(folder, **given):
+        with pytest.raises(InputError, match="another process is training"), alone(folder):
+            pass
+        removed.append(folder)
+        remove(folder, **given)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_held)
+    fail_in(monkeypatch, "keep_names", error)
+    with pytest.raises(InputError):
+        runs.on_device(None, "--max_step", 3, "--save_path", earlier.parent)
+    assert [folder.name for folder in removed] == ["TransE_l2_small_1"]
+    assert list(earlier.parent.iterdir()) == [earlier] and (earlier / "result.json").is_file()
+
+
+@pytest.mark.parametrize("method, error", [("train", REFUSALS[0]), ("keep_names", KeyboardInterrupt())],
+                         ids=["training", "ctrl-c"])
+def test_a_run_that_has_begun_or_is_stopped_keeps_its_folder(runs, monkeypatch, method, error):
+    arguments, folder = runs.arguments("--max_step", 3)
+    fail_in(monkeypatch, method, error)
+    with pytest.raises(type(error)):
+        train(TrainConfig.from_flags(flags.given(arguments)))
+    assert (folder / FLAGS_FILE).is_file()
+
+
+def test_a_new_folder_that_another_process_holds_is_not_removed(runs, monkeypatch):
+    """As that of somebody who resumes it before it is held."""
+    arguments, folder = runs.arguments("--max_step", 3)
+    made = session.create_run_folder
+
+    with contextlib.ExitStack() as other:
+        def made_and_held(config):
+            other.enter_context(alone(made(config)))
+            return folder
+
+        monkeypatch.setattr(session, "create_run_folder", made_and_held)
+        with pytest.raises(InputError, match="another process is training"):
+            train(TrainConfig.from_flags(flags.given(arguments)))
+        assert folder.is_dir()
 
 
 def test_a_terminal_shows_a_bar(runs):

@@ -21,8 +21,8 @@ namespace {
 // A lookup of a million ids takes longer to sort than the steps that it is announced ahead of.
 const std::size_t kMostThreads = static_cast<std::size_t>(std::clamp(usable_cores() / 2, 4, 32));
 
-// How long a thread without work looks for more before it sleeps: whoever gives it work would have to wake it by a
-// system call, in each step of a training. Where cores are few, they have something better to do.
+// How long a thread without work looks for more before it sleeps: to wake it takes a system call, in each step of a
+// training. Where cores are few, it looks once, since they have other work.
 const auto kLooks = std::chrono::microseconds(usable_cores() < 16 ? 0 : 1000);
 
 class Background {
@@ -64,7 +64,7 @@ class Background {
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
-      if (kLooks.count() > 0) look(lock);
+      look(lock);
       given_.wait(lock, [&] { return !tasks_.empty(); });
       --idle_;
       auto task = std::move(tasks_.front());
@@ -97,9 +97,9 @@ class Background {
   std::condition_variable given_;
   std::deque<std::packaged_task<void()>> tasks_;
   std::size_t threads_ = 0;
-  std::size_t idle_ = 0;     // of them, that look or wait for a task
-  std::size_t looking_ = 0;  // of those, that are awake
-  std::atomic<std::uint64_t> given_count_{0};  // tasks, ever
+  std::size_t idle_ = 0;                       // threads without a task, looking or asleep
+  std::size_t looking_ = 0;                    // threads in look()
+  std::atomic<std::uint64_t> given_count_{0};  // tasks since the process began
 };
 
 // Of this process.

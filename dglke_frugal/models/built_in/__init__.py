@@ -1,4 +1,4 @@
-"""The models of the package: each class with a name, in whichever module of this folder."""
+"""The models of the package: every class with a name in the modules of this folder."""
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 
@@ -36,19 +35,18 @@ numbers[:entities] = pymetis.part_graph(int(sys.argv[3]), graph, eweights=weight
 """
 
 
-def why_not() -> Optional[str]:
-    """Why METIS cannot be used here, in a sentence; None where it can."""
+def check_metis() -> None:
+    """Raise InputError if METIS cannot be used here."""
     try:
         import pymetis  # noqa: F401
     except ImportError:
-        return (f"--partition metis needs pymetis, which is not installed: {install_command('metis')}; or choose "
-                "--partition hash")
-    return None
+        raise InputError(f"--partition metis needs pymetis, which is not installed: {install_command('metis')}; or "
+                         "choose --partition hash") from None
 
 
 def keep_owners(folder: Path, graph: KnowledgeGraph, ranks: int) -> None:
-    """Compute the owners and write them to the run's folder, unless they are there. InputError as why_not, and where a
-    rank would own none."""
+    """Compute the owners and write them to the run's folder, unless they are there. InputError as check_metis, and
+    where a rank would own none."""
     if (folder / OWNERS_FILE).exists():
         return
     if graph.n_entities < ranks:
@@ -79,8 +77,7 @@ def read_owners(folder: Path, entities: int, ranks: int) -> _native.RowOwners:
 
 def _by_metis(head: np.ndarray, tail: np.ndarray, entities: int, ranks: int) -> np.ndarray:
     """The part of each entity, (entities,) int64. An edge weighs as much as there are triples between its ends."""
-    if reason := why_not():
-        raise InputError(reason)
+    check_metis()
     apart = head != tail  # METIS takes no loops, and each edge once in both directions
     pairs, weights = np.unique(np.concatenate([(head * entities + tail)[apart], (tail * entities + head)[apart]]),
                                return_counts=True)

@@ -138,11 +138,11 @@ class Machines(Group):
                              f"({first_line(error)}); check --rdzv_endpoint, or MASTER_ADDR") from None
 
     def _wait_for_port(self) -> None:
-        """Until somebody listens at the rendezvous. OSError after CONNECT_SECONDS, for which torch's store waits two or
-        three times as long as it is told."""
-        began = time.monotonic()
+        """Wait until somebody listens at the rendezvous. Raises OSError after CONNECT_SECONDS; torch's store waits two
+        or three times as long as it is told."""
+        until = time.monotonic() + CONNECT_SECONDS
         while True:
-            left = CONNECT_SECONDS - (time.monotonic() - began)
+            left = until - time.monotonic()
             try:
                 socket.create_connection(self.address, max(left, LOOK_SECONDS)).close()
                 return
@@ -236,7 +236,7 @@ class Machines(Group):
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """For what all machines do, each alone: raises FoundByAll on all if one has an InputError. Collective."""
+        """A context for what each machine does alone: all raise FoundByAll if one has an InputError. Collective."""
         why_not = None
         try:
             yield
@@ -358,15 +358,15 @@ class _Watch:
             patience, now, said = self._patience, time.monotonic(), self._said
             others = {machine: heard for machine, heard in list(self._heard.items()) if machine != group.machine}
             longest = min(others, key=others.__getitem__, default=0)  # silent, of the others
-            # When the rendezvous last answered: since then nobody could be heard of.
+            # Until the rendezvous last answered: nobody could be heard of since.
             silent = said - others[longest] if others else 0.0
             missing = set(range(group.machines)) - self.heard_of()
             if missing and now - self._began > CONNECT_SECONDS:
                 self.fail(f"{group.name(min(missing))} has not come within {CONNECT_SECONDS:g} seconds; start it with "
                           "the same command")
                 self._end(self._sentence)
-            # With the rendezvous goes the machine that serves it, perhaps because it has missed another one first, for
-            # LOST_SECONDS at least. This machine may have heard that one a beat later.
+            # The rendezvous goes with machine 0, which may have ended because another machine was silent for
+            # LOST_SECONDS; this machine may have heard that one a beat later.
             elif silent > patience or (now - said > patience and silent > LOST_SECONDS - BEAT_SECONDS):
                 self.fail(f"{group.name(longest)} has ended, hangs, or cannot be reached: it has not been heard of "
                           f"for {patience:g} s")
@@ -407,13 +407,13 @@ class _Watch:
         """End the process at once: its main thread may wait for a machine that is not there."""
         if self._stop.is_set():
             return
-        diverged, advice = DIVERGED in sentence, ""  # which no machine is to blame for, and would happen again
+        diverged, advice = DIVERGED in sentence, ""  # a divergence would happen again
         try:
             if not diverged:
                 with contextlib.suppress(OSError):  # of the run's folder
                     advice = self._group.advice()
             os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
-        finally:  # although nobody reads it any more
+        finally:  # also where nobody reads the sentence any more
             os._exit(2 if diverged else 1)
 
     def close(self) -> None:

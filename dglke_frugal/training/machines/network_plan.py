@@ -42,12 +42,11 @@ class NetworkPlan:
     def step_seconds(self) -> float:
         """From the beginning of a step to that of the next one."""
         usable = USABLE * self.bytes_per_second
-        sent = (self.background_bytes + self.urgent_bytes) / usable
-        urgent = self.urgent_bytes / usable
-        if self.urgent_bytes:
-            urgent += self.work_seconds * self.urgent_bytes / (self.background_bytes + self.urgent_bytes)
+        total = self.background_bytes + self.urgent_bytes
+        sent = total / usable + self.work_seconds
+        urgent = sent * self.urgent_bytes / max(1.0, total)
         waited = max(0.0, urgent - self.overlapped * self.compute_seconds)
-        return max(self.compute_seconds + waited, sent + self.work_seconds) + self.boundary_seconds
+        return max(self.compute_seconds + waited, sent) + self.boundary_seconds
 
     @property
     def over_one(self) -> float:

@@ -172,8 +172,10 @@ class MachineSession(Session):
         return _of_one(config)
 
     def check_graph(self, config, graph):
+        with self.together():
+            own = Fingerprint.of(graph, ("valid", "test"))
         with found_by_all():
-            _agree_on_data(self._group, Fingerprint.of(graph, ("valid", "test")))
+            _agree_on_data(self._group, own)
 
     def plan(self, config, graph):
         return ExecutionPlan(config, graph.n_entities, machine_plan(config, graph_size(graph), self._resume), {})

@@ -14,13 +14,13 @@ from typing import Any, Callable, ContextManager, List, Optional
 from ... import _native
 from ...data import KnowledgeGraph, load_graph
 from ...data.name_maps import name_map_bytes
-from ...errors import InputError
+from ...errors import InputError, refused_path, shortage
 from ...files import finish_replacing, is_being_replaced
 from ...options import TrainConfig
 from ...resolve import ExecutionPlan, resolve
 from ...saved_tables import SavedTables
 from ...score_rule import log_if_two_formulas
-from ..batches import metis_owners
+from ..batches.metis_owners import check_metis
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
 from ..checkpoint.run_folder import check_flags, create_run_folder, finished_steps, write_flags
@@ -84,20 +84,10 @@ class Session:
         stack.enter_context(alone(folder))
         finish_replacing(folder)
 
-    @staticmethod
-    def _claim(folder: Path, config: TrainConfig, stack: contextlib.ExitStack) -> None:
-        """In the process that leads: hold the new folder, and say whose it is. InputError."""
-        stack.enter_context(alone(folder))
-        write_flags(folder, config)
-
     def _check_metis(self, config: TrainConfig) -> None:
         """Raise InputError if a new run needs METIS and the process that leads cannot use it."""
-        if self._resume or config.device.ranks == 1 or config.device.edge_partition != "metis":
-            return
-        why_not = self.of_first(metis_owners.why_not)
-        if why_not:
-            with self.together():
-                raise InputError(why_not)
+        if not self._resume and config.device.ranks > 1 and config.device.edge_partition == "metis":
+            self.of_first(check_metis)
 
     def carry_out(self) -> Path:
         """As train."""
@@ -138,11 +128,12 @@ class Session:
                 print(line, flush=True)
             folder = resume or self.make_folder(config)
             log_if_two_formulas(config.model.model_name, config.model.score_rule)
-            unless_refused = stack.enter_context(contextlib.ExitStack())
+            unless_refused = contextlib.ExitStack()
             if not resume:
+                self.of_first(lambda: stack.enter_context(alone(folder)))
                 if self.leads:
-                    unless_refused.push(_removes(folder))
-                self.of_first(lambda: self._claim(folder, config, stack))
+                    stack.enter_context(unless_refused).push(_removes(folder))
+                self.of_first(lambda: write_flags(folder, config))
             self.enter(folder)
             run = stack.enter_context(self._make_run(plan.config, graph, folder))
             if resume:
@@ -174,9 +165,9 @@ class Session:
 
 def _removes(folder: Path):
     """What a stack calls at its end: a run that is refused before its first step has no folder, which --resume auto
-    would go on with."""
-    def remove(kind, *_) -> None:
-        if kind is not None and issubclass(kind, InputError):
+    would go on with. This process holds the folder, so that no other one has gone on with it."""
+    def remove(_, error, __) -> None:
+        if isinstance(error, InputError) or shortage(error) or refused_path(error):
             shutil.rmtree(folder, ignore_errors=True)
 
     return remove

@@ -438,6 +438,36 @@ def test_a_file_that_one_machine_lacks_is_said_by_all(machines, tmp_path):
     assert all("machine 1 (" in output.splitlines()[-1] and "nothing" in output.splitlines()[-1] for output in outputs)
 
 
+UNREADABLE_NAMES = """
+import dglke_frugal.training.machines.train_machines as train_machines
+from dglke_frugal.errors import InputError
+def unreadable(*given): raise InputError("cannot read entities.tsv")
+if os.environ["RANK"] == "{machine}": train_machines.Fingerprint.of = unreadable
+"""
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+def test_names_that_one_machine_cannot_read_are_said_by_all(machines, machine):
+    arguments, folder = machines.arguments("--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=UNREADABLE_NAMES.format(machine=machine)))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    for output in outputs:
+        sentence = output.splitlines()[-1]
+        assert f"machine {machine} (" in sentence and sentence.endswith("cannot read entities.tsv"), output
+
+
+@pytest.mark.parametrize("error", ["KeyError('relation')", "MemoryError()"])
+def test_an_error_that_is_no_refusal_ends_the_other_machine_while_it_waits(machines, error):
+    arguments, folder = machines.arguments("--max_step", 4)
+    first = ("import dglke_frugal.training.run.session as session\n"
+             f"def load(*given): raise {error}\n"
+             "if os.environ['RANK'] == '1': session.load = load\n")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=first))
+    said = "has stopped: 'relation'" if "Key" in error else "has stopped: this process can have no more memory"
+    assert codes[0] == 1 and codes[1] != 0 and said in outputs[0].splitlines()[-1], outputs
+    assert not folder.exists()
+
+
 OTHER_DISK = """
 import io
 import dglke_frugal.training.machines.train_machines as train_machines
