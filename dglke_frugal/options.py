@@ -16,6 +16,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
 from .models import MODELS, RowDims, built_in_model, code_checksum, find_model, is_custom
+from .models.model import INIT_EPSILON
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
@@ -705,8 +706,21 @@ def _check_model(model: ModelConfig) -> None:
         raise InputError("--reciprocal ranks heads as tails, by one formula; use --score_rule textbook")
     if model.init_scale is not None and not 0 < model.init_scale <= LARGEST:
         raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
+    if model.gamma <= -INIT_EPSILON:
+        _check_start(model)
     if built_in:
         built_in.check_flags(model.hidden_dim, model.double_ent, model.double_rel)
+
+
+def _check_start(model: ModelConfig) -> None:
+    """Refuse a gamma by which all rows would start as zeros, or beyond."""
+    found = find_model(model.model_name)
+    if found.embedding_range(model.gamma, model.hidden_dim) > 0:
+        return
+    if found.phases or model.init == "uniform" and model.init_scale is None:
+        other = "" if found.phases else ", or --init_scale"
+        raise InputError(f"--gamma is {model.gamma:g}, and rows start in plus and minus (gamma + 2) / hidden_dim, "
+                         f"which must be above 0; give a --gamma above {-INIT_EPSILON:g}{other}")
 
 
 def _check_lengths(config: TrainConfig) -> None:

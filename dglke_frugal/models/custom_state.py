@@ -6,6 +6,7 @@ from typing import Dict
 
 import numpy as np
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 
 from ..errors import InputError
 from ..files import replace_file
@@ -15,6 +16,29 @@ from .model import Model
 def has_state(model: Model) -> bool:
     """Whether the model has anything to keep."""
     return isinstance(model, torch.nn.Module) and bool(model.state_dict())
+
+
+def check_state(model: torch.nn.Module) -> None:
+    """Raise InputError for a parameter or buffer that cannot be kept with a run, or be read in place (see views)."""
+    for name, value in model.state_dict().items():
+        what = f"{name} of the model {model.name} cannot be kept with a run"
+        if not isinstance(value, torch.Tensor):
+            raise InputError(f"{what}: it is {type(value).__name__}; keep numbers in parameters and buffers, and leave "
+                             "get_extra_state() out")
+        if isinstance(value, UninitializedTensorMixin):
+            raise InputError(f"{what}: it has no shape yet; give its size, as by torch.nn.Linear "
+                             "in place of LazyLinear")
+        dense = value.layout == torch.strided
+        try:
+            if dense:
+                value.detach().numpy()
+        except (RuntimeError, TypeError):  # of a type or a device that NumPy does not have
+            dense = False
+        if not dense:
+            raise InputError(f"{what}: NumPy has no array of {value.dtype}, {value.layout}, on {value.device}; make it "
+                             "float32 on the CPU, as by .to_dense().float().cpu()")
+        if not value.is_contiguous():
+            raise InputError(f"{what}: its numbers do not lie one after the other; add .contiguous()")
 
 
 def state_file(folder: Path, stem: str) -> Path:

@@ -1,9 +1,11 @@
 """A custom model: a score function in torch, which autograd differentiates."""
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
-from .model import Model
+from ..errors import InputError, first_line
+from .model import Model, RowDims
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +30,25 @@ class TorchModel(Model):
     similarity = "own"
     gamma: float = 12.0
     range: float = 1.0
+
+    def dims(self, hidden_dim: int, double_entity: bool = False, double_relation: bool = False) -> RowDims:
+        """As Model. Raises InputError also for what a subclass's check or rows does that no table can have."""
+        try:
+            found = super().dims(hidden_dim, double_entity, double_relation)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"check() or rows() of the model {self.name} failed: {type(error).__name__}: "
+                             f"{first_line(error)}; raise dglke_frugal.errors.InputError for lengths that do not go "
+                             "together") from error
+        try:
+            lengths = operator.index(found.entity), operator.index(found.relation)
+        except (AttributeError, TypeError):
+            lengths = (0, 0)
+        if min(lengths) < 1 or found.projection is not None:
+            raise InputError(f"rows() of the model {self.name} returns {found!r}; return RowDims(entity, relation), "
+                             "two whole numbers of at least 1")
+        return RowDims(*lengths)
 
     def score(self, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
         """Scores, higher is better.

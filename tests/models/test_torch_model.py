@@ -6,7 +6,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.models import TorchModel, find_model
+from dglke_frugal.models import RowDims, TorchModel, find_model
 from dglke_frugal.training.step.make_step import make_step
 from golden_trace import Trace
 
@@ -19,6 +19,16 @@ class CustomTransE(TorchModel):
 class CustomDistMult(TorchModel):
     def score(self, head, relation, tail):
         return (head * relation * tail).sum(-1)
+
+
+class Rows(CustomDistMult):
+    """With rows of these lengths, or with those of an expression."""
+
+    def __init__(self, *lengths):
+        self._lengths = lengths
+
+    def rows(self, entity, relation):
+        return eval(self._lengths[0]) if isinstance(self._lengths[0], str) else RowDims(*self._lengths)
 
 
 @pytest.fixture
@@ -55,3 +65,13 @@ def test_names_that_cannot_be_loaded(own_module):
         find_model("no_such_module:X")
     with pytest.raises(InputError, match="no subclass"):
         find_model("users_models:Trace")
+
+
+def test_rows_that_no_table_can_have(own_module):
+    assert find_model("users_models:Rows(3, 5)").dims(4) == RowDims(3, 5)
+    assert find_model("users_models:Rows('RowDims(np.int64(3), 5)')").dims(4) == RowDims(3, 5)
+    for arguments in ("3, 0", "-1, 3", "4.0, 4", "4, 4, 16", "'(4, 4)'", "'None'"):
+        with pytest.raises(InputError, match=r"rows\(\) of the model users_models:Rows.* returns .*; return RowDims"):
+            find_model(f"users_models:Rows({arguments})").dims(4)
+    with pytest.raises(InputError, match=r"check\(\) or rows\(\) of the model .* failed: ZeroDivisionError: .*; raise"):
+        find_model("users_models:Rows('1 % 0')").dims(4)

@@ -44,6 +44,30 @@ class Weighted(TorchModel, torch.nn.Module):
         if self.training:
             self.seen += 1
         return self.weight(head * relation * tail).squeeze(-1)
+
+
+class Keeping(TorchModel, torch.nn.Module):
+    """DistMult with what no file of arrays can keep."""
+
+    def __init__(self, what):
+        torch.nn.Module.__init__(self)
+        if what == "lazy":
+            self.lazy = torch.nn.LazyLinear(1)
+        else:
+            self.register_buffer("kept", {
+                "transposed": lambda: torch.rand(2, 3).t(), "expanded": lambda: torch.ones(1, 1).expand(3, 4),
+                "bfloat16": lambda: torch.ones(3, dtype=torch.bfloat16), "sparse": lambda: torch.eye(3).to_sparse(),
+                "floats": lambda: torch.ones(1)}[what]())
+
+    def score(self, head, relation, tail):
+        return (head * relation * tail).sum(-1)
+
+
+class KeepingMore(Keeping):
+    """The same, and what is no tensor."""
+
+    def get_extra_state(self):
+        return {"steps": 3}
 '''
 
 
@@ -181,6 +205,19 @@ def test_a_run_starts_from_its_state(runs):
 def test_parameters_need_one_process_on_the_cpu(runs, tmp_path, refused, change, says):
     with refused(says):
         runs("--max_step", 3, *change, *FLAGS)
+    assert not (tmp_path / "runs-1").exists()
+
+
+@pytest.mark.parametrize("model, says", [
+    ("Keeping('transposed')", "kept of the model .* cannot be kept with a run: its numbers do not lie one after"),
+    ("Keeping('expanded')", "do not lie one after the other; add .contiguous"),
+    ("Keeping('bfloat16')", "NumPy has no array of torch.bfloat16, .*; make it float32"),
+    ("Keeping('sparse')", "NumPy has no array of .*sparse_coo.*; make it float32"),
+    ("Keeping('lazy')", "lazy.weight of the model .*: it has no shape yet; give its size"),
+    ("KeepingMore('floats')", "_extra_state of the model .*: it is dict; keep numbers in parameters and buffers")])
+def test_a_state_that_cannot_be_kept_is_refused_before_the_run(runs, tmp_path, refused, model, says):
+    with refused(says):
+        runs("--max_step", 3, "--model_name", f"kept_models:{model}")
     assert not (tmp_path / "runs-1").exists()
 
 

@@ -10,13 +10,17 @@ import torch
 from ...data.fingerprint import file_checksum
 from ...errors import InputError
 from ...models import TorchModel, find_model
-from ...models.custom_state import has_state, save_state, state_file
+from ...models.custom_state import check_state, has_state, save_state, state_file
 from ...options import TrainConfig
 
 
 def check_custom_model(config: TrainConfig) -> None:
     """Raise InputError for a model that cannot be loaded, or not be trained on the devices of the configuration."""
-    if has_state(find_model(config.model.model_name)) and (config.device.ranks > 1 or config.device.gpu[0] >= 0):
+    model = find_model(config.model.model_name)
+    if not has_state(model):
+        return
+    check_state(model)
+    if config.device.ranks > 1 or config.device.gpu[0] >= 0:
         raise InputError(f"--model_name {config.model.model_name}: a model with parameters of its own trains in one "
                          "process on the CPU; leave --num_proc and --gpu out")
 
