@@ -37,15 +37,17 @@ class Results:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
-    def machine(self, file: str) -> str:
-        """The hardware of a result: "2 x NVIDIA H100", or "2 cores of an AMD EPYC"."""
+    def machine(self, file: str, gpus: Optional[int] = None) -> str:
+        """The hardware of a result: "2 x NVIDIA H100", or "2 cores of an AMD EPYC". gpus: how many of them a figure is
+        of, if not of all."""
         facts = self(file, "machine") or {}
         if not facts.get("gpu"):
             processor = re.sub(r"\((R|TM)\)| Processor| CPU.*", "", facts.get("processor", "processor"))
             return f"{facts.get('cores', '?')} core{'s' if facts.get('cores') != 1 else ''} of an {processor}"
         name = re.sub(r"^\d+ x |,.*| \d+GB.*", "", facts["gpu"])
-        count = re.search(r"-(\d)gpu", file)
-        return f"{count[1]} x {name}" if count and count[1] != "1" else f"one {name}"
+        of_file = re.search(r"-(\d)gpu", file)
+        count = gpus or int(of_file[1] if of_file else 1)
+        return f"{count} x {name}" if count > 1 else f"one {name}"
 
 
 def significant(value: Optional[float], digits: int = 3, unit: str = "") -> str:
@@ -313,20 +315,18 @@ def softmax(results: Results) -> str:
 def embedding(results: Results) -> str:
     """A DLRM step with `Embedding` and with torch's own embedding."""
     rows = []
-    gpus = results.machine("embedding-2gpus")
     for place, file, other in (("gpu", "embedding-2gpus", "torch_gpu_by_copies"),
                                ("cpu", "embedding-cpu", "torch_cpu")):
-        machine = gpus.replace("2 x", "one") if place == "gpu" else results.machine(file)
         for batch in ("1024", "8192"):
             ours, theirs, alone = (results(file, f"{leg}_seconds_{batch}") for leg in (
                 f"embedding_{place}", other, f"model_alone_{'cuda' if place == 'gpu' else 'cpu'}"))
-            rows.append([machine, batch, milliseconds(ours), milliseconds(theirs), over(theirs, ours),
-                         milliseconds(alone)])
+            rows.append([results.machine(file, gpus=1), batch, milliseconds(ours), milliseconds(theirs),
+                         over(theirs, ours), milliseconds(alone)])
     for batch in ("1024", "8192"):
         two, samples = (results("embedding-2gpus", name) for name in (
             f"workers_2_direct_seconds_{batch}", f"dlrm_gpus_over_one_2_{batch}_direct"))
-        rows.append([f"{gpus}, a process each", f"{batch} each", milliseconds(two), NOTHING,
-                     f"{significant(samples, 2)}x the samples of one GPU", NOTHING])
+        rows.append([f"{results.machine('embedding-2gpus')}, a process each", f"{batch} each", milliseconds(two),
+                     NOTHING, f"{significant(samples, 2)}x the samples of one GPU", NOTHING])
     return table(["machine", "batch", "with `Embedding`", "with torch's embedding on the CPU", "ratio",
                   "dense layers alone"], rows)
 
@@ -344,8 +344,7 @@ def lookups(results: Results) -> str:
         if "training step" in source:
             rows += [[f"{name}: published for one H100, not run here", milliseconds(seconds), NOTHING]
                      for name, seconds in figures.items()]
-    machine = results.machine(file).replace("2 x", "one")
-    return table([f"on {machine}", "a step", "floor: its bytes at this machine's rates"], rows)
+    return table([f"on {results.machine(file, gpus=1)}", "a step", "floor: its bytes at this machine's rates"], rows)
 
 
 def evaluation(results: Results) -> str:

@@ -55,8 +55,8 @@ class DenseStep:
         weakref.finalize(self, self._captured.clear)  # also where the process ends, and its group with it
 
     def close(self) -> None:
-        """Give the CUDA graphs back: torch.distributed.destroy_process_group waits for those that add gradients up.
-        Steps to come are launched operation by operation."""
+        """Give the CUDA graphs back: where they add gradients up, torch.distributed.destroy_process_group waits for
+        them. Steps to come are launched operation by operation."""
         self._captured.clear()
         self._graphs = False
 

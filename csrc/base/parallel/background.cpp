@@ -76,7 +76,7 @@ class Background {
     }
   }
 
-  // Until there is a task, for as long as threads look.
+  // Returns when there is a task, or after kLooks.
   void look(std::unique_lock<std::mutex>& lock) {
     const auto until = std::chrono::steady_clock::now() + kLooks;
     ++looking_;

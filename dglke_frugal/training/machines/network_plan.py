@@ -39,12 +39,15 @@ class NetworkPlan:
     work_seconds: float = 0.0
 
     @property
+    def bytes_per_step(self) -> float:
+        """That a machine sends."""
+        return self.background_bytes + self.urgent_bytes
+
+    @property
     def step_seconds(self) -> float:
         """From the beginning of a step to that of the next one."""
-        usable = USABLE * self.bytes_per_second
-        total = self.background_bytes + self.urgent_bytes
-        sent = total / usable + self.work_seconds
-        urgent = sent * self.urgent_bytes / max(1.0, total)
+        sent = self.bytes_per_step / (USABLE * self.bytes_per_second) + self.work_seconds
+        urgent = sent * self.urgent_bytes / max(1.0, self.bytes_per_step)
         waited = max(0.0, urgent - self.overlapped * self.compute_seconds)
         return max(self.compute_seconds + waited, sent) + self.boundary_seconds
 
@@ -55,7 +58,7 @@ class NetworkPlan:
 
     def to_dict(self, positives: int) -> Dict[str, Any]:
         """As plain data; positives: of a step of one machine."""
-        return {**asdict(self), "bytes_per_step": self.background_bytes + self.urgent_bytes,
+        return {**asdict(self), "bytes_per_step": self.bytes_per_step,
                 "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
                 "triples_per_second": self.machines * positives / self.step_seconds}
 

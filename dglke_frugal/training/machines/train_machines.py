@@ -15,6 +15,7 @@ from ... import _native
 from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
+from ...files import replace_file
 from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...resolve import ExecutionPlan, resolve_workers
 from ...version import version
@@ -214,7 +215,7 @@ def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[s
     """Who trains, and whether that is of use. carried: bytes a second that the network was measured to carry."""
     lines = [f"{group.machines} machines train together, each with the rows that it owns: {', '.join(group.hosts)}",
              f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
-             f"{(plan.background_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
+             f"{plan.bytes_per_step / 1e6:.3f} MB"]
     if plan.over_one < 1:
         lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if "
                      "it has the memory")
@@ -234,8 +235,8 @@ def _agree_on_data(group: Machines, own: Fingerprint) -> None:
 def _check_shared(group: Machines, folder: Path) -> None:
     """All machines must see the run's folder, and write to files that machine 0 makes there. One may have a folder of
     that name on a disk of its own."""
-    mark, path = uuid.uuid4().hex, folder / MARK_FILE
-    mark = group.of_first(lambda: _marked(path, mark))
+    path = folder / MARK_FILE
+    mark = group.of_first(lambda: _marked(path))
     of_all = group.all_of(_why_not_written(path, mark))
     if group.machine == 0:
         path.unlink()
@@ -245,11 +246,11 @@ def _check_shared(group: Machines, folder: Path) -> None:
                              "--save_path on a disk that all machines share and may write to")
 
 
-def _marked(path: Path, mark: str) -> str:
-    try:
-        path.write_text(mark)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; give a --save_path that can be written") from error
+def _marked(path: Path) -> str:
+    """Write a file that no other disk has. Returns what it holds."""
+    mark = uuid.uuid4().hex
+    with replace_file(path, "w") as file:
+        file.write(mark)
     return mark
 
 
