@@ -17,15 +17,17 @@ namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
-constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
+constexpr int kAhead = 16;   // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 256 and 1024 took longer
-constexpr int kHot = 96;                 // a row with more occurrences is hot
-constexpr int kHotColumns = 16;          // of a hot row, by a block
-constexpr int kHeld = 1024;              // occurrences of a hot row that are looked up at once
+constexpr int kHot = 48;                 // a row with more occurrences is hot
+constexpr int kHotColumns = 8;           // of a hot row, by a block
+constexpr int kHeld = 1152;              // occurrences of a hot row that are looked up at once
+constexpr int kHotAhead = 16;            // of these that a thread loads and divides between two barriers
 constexpr std::int64_t kHotBlocks = 200;  // for hot rows: as many shares of them as there are blocks for all columns
 // Groups of threads share the occurrences of a hot row, and divide so many of them between two barriers.
-constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kAhead;
-static_assert(kHot <= kThreads);
+constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kHotAhead;
+constexpr int kRoundWords = kRound / 4, kSquares = 32;  // words of four quotients; mean squares added at once
+static_assert(kHot <= kThreads && kHeld % kRound == 0 && kHeld % kThreads == 0);
 
 // The tables' rows count through: those of table t from first_row[t] on.
 struct Updates {
@@ -73,6 +75,7 @@ struct Occurrences {
     of_first = counts[0];
     count = counts[0] + counts[1];
   }
+  __device__ int of_entry(int e) const { return e == 0 ? of_first : count - of_first; }
   __device__ const EntryGradients& entry(int i) const { return gradients->entry[i < of_first ? 0 : 1]; }
   __device__ std::int64_t place(int i) const {
     return entry(i).place(i < of_first ? begin[0] + i : begin[1] + i - of_first);
@@ -306,38 +309,42 @@ __device__ void update_rows_alone(const Updates& work, std::int64_t first_row, s
   }
 }
 
-// The change of a column by kCount occurrences from number `first` on, before it is divided. Beyond the last one that
-// one is loaded again, since loads with a condition each would wait for each other.
-template <int kCount>
-__device__ void load_steps(float (&step)[kCount], const float* const* gradients, int first, int end,
-                           std::int64_t column, float negative_rate) {
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) step[k] = gradients[first + k < end ? first + k : end - 1][column];
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) step[k] = negative_rate * step[k];
-}
-
 // Whether warps share a row's occurrences, too: a thread for each column would wait for one after the other.
-__device__ bool is_hot(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences) {
-  return occurrences.count > kHot && s.writes.leave[u] != RowDestination::kGradient;
+__device__ bool is_hot(int count, RowDestination leave) {
+  return (count > kHot) & (leave != RowDestination::kGradient);
 }
 
-// Adds the squares that lie in shared memory, of the occurrences from number `first` on, of which those below
-// `of_first` are of the first entry.
-__device__ void add_squares(const float* squares, int there, int turn, float& state, float& after_first) {
-  int i = 0;
-#pragma unroll 32
-  for (; i < turn; ++i) state += squares[i];
-  if (turn > 0) after_first = state;
-#pragma unroll 32
-  for (; i < there; ++i) state += squares[i];
+// Adds floats of shared memory, in their order, kAtOnce of them at a time, up to a whole number of these. The next ones
+// are on their way while some are added.
+template <int kAtOnce>
+__device__ void add_words(const float4* words, int count, float& sum) {
+  constexpr int kWords = 4, kParts = kAtOnce / 4 / kWords;
+  float4 next[kWords];
+#pragma unroll
+  for (int k = 0; k < kWords; ++k) next[k] = words[k];
+#pragma unroll 1
+  for (int i = 0; i < count; i += kAtOnce, words += kAtOnce / 4) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      float4 now[kWords];
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) now[k] = next[k];
+      if (part + 1 < kParts || i + kAtOnce < count) {
+#pragma unroll
+        for (int k = 0; k < kWords; ++k) next[k] = words[(part + 1) * kWords + k];
+      }
+#pragma unroll
+      for (const float4& word : now) sum += word.x, sum += word.y, sum += word.z, sum += word.w;
+    }
+  }
 }
 
 // As update_row_alone, by a block for each slice, a thread for each column.
 template <bool kHalfPrecision>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
-  __shared__ float squares[kThreads];
+  __shared__ float4 square_words[kThreads / 4];
   __shared__ const float* gradients[kThreads];
+  float* const squares = reinterpret_cast<float*>(square_words);
   const Occurrences occurrences(s.gradients, u);
   const RowDestination leave = s.writes.leave[u];
   const std::int64_t dim = s.memory.dim;
@@ -368,7 +375,11 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
   }
   look_up(0);  // all of them, since the row is not hot
   float state = record[dim], after_first = state;
-  add_squares(squares, count, occurrences.of_first, state, after_first);
+#pragma unroll 8
+  for (int i = 0; i < occurrences.of_first; ++i) after_first += squares[i];
+  if (occurrences.of_first > 0) state = after_first;
+#pragma unroll 8
+  for (int i = occurrences.of_first; i < count; ++i) state += squares[i];
   const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
   for (std::int64_t start = slice * kThreads; start < dim; start += slices * kThreads) {
     const std::int64_t column = start + threadIdx.x;
@@ -404,89 +415,104 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
 }
 
 // As update_row_together, of a hot row: a block has kHotColumns of its columns, of which each group of threads loads
-// and divides other occurrences. The last warp adds them, in the order of all rows.
+// and divides other occurrences. The last warp adds them, in the order of all rows. What fills up a round is -0, which
+// changes no sum.
 template <bool kHalfPrecision>
 __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, float negative_rate) {
-  __shared__ float squares[kHeld];
+  __shared__ float4 squares[kHeld / 4];
   __shared__ const float* gradients[kHeld];
+  __shared__ float4 quotients[2][kHotColumns][kRoundWords + 1];  // one word more spreads columns over banks
   const Occurrences occurrences(s.gradients, u);
   const std::int64_t dim = s.memory.dim;
   const bool rounds = kHalfPrecision && s.memory.is_half();
   const float* record = s.records + u * (kHalfPrecision ? s.memory.record_stride() : s.memory.stride);
-  float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
-  const int count = occurrences.count;
-  // Brings kHeld occurrences from number `first` on to shared memory, and returns how many of them there are.
-  const auto look_up = [&](int first) {
-    const int there = count - first < kHeld ? count - first : kHeld;
-    __syncthreads();  // the last ones have been used
-    int place[kHeld / kThreads];
+  const int thread = static_cast<int>(threadIdx.x), group = thread / kHotColumns, of_group = thread % kHotColumns;
+  const std::int64_t column = slice * kHotColumns + of_group;
+  const bool mine = column < dim, adds = group == kGroups, divides = group < kGroups && mine;
+  float state = record[dim], first_state = state;
+  float value = adds && mine ? record[column] : 0.0f;
+  const bool of_one = occurrences.of_first == 0 || occurrences.of_first == occurrences.count;
+  const bool held = of_one && occurrences.count <= kHeld;  // where one look is enough
+  // Brings at most kHeld occurrences of an entry from number `first` on to shared memory, and returns how many there
+  // are. Behind the last one that one is looked up again, since loads with a condition each would wait for each other.
+  const auto look_up = [&](int e, int first) {
+    const EntryGradients& entry = s.gradients.entry[e];
+    const int left = occurrences.of_entry(e) - first, there = left < kHeld ? left : kHeld;
+    constexpr int kEach = kHeld / kThreads;
+    int place[kEach];
+    float square[kEach];
 #pragma unroll
-    for (int j = 0; j < kHeld / kThreads; ++j) {  // all of them on their way together
-      const int i = j * kThreads + threadIdx.x;
-      place[j] = i < there ? static_cast<int>(occurrences.place(first + i)) : -1;
+    for (int j = 0; j < kEach; ++j) {
+      const int i = j * kThreads + thread;
+      place[j] = static_cast<int>(entry.place(occurrences.begin[e] + first + (i < there ? i : there - 1)));
     }
 #pragma unroll
-    for (int j = 0; j < kHeld / kThreads; ++j) {
-      const int i = j * kThreads + threadIdx.x;
-      if (i < there) {
-        const EntryGradients& entry = occurrences.entry(first + i);
-        gradients[i] = entry.values + place[j] * entry.stride;
-        squares[i] = entry.square(place[j]);
-      }
+    for (int j = 0; j < kEach; ++j) square[j] = entry.squares[place[j]];
+#pragma unroll 1
+    for (int part = 1; part < entry.square_parts; ++part) {
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) square[j] += entry.squares[place[j] + part * entry.next_part];
+    }
+    __syncthreads();  // the last ones have been used
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const int i = j * kThreads + thread;
+      gradients[i] = entry.values + place[j] * entry.stride;
+      if (entry.square_parts > 1) square[j] = square[j] / static_cast<float>(entry.square_parts);
+      reinterpret_cast<float*>(squares)[i] = i < there ? square[j] : -0.0f;
     }
     __syncthreads();
     return there;
   };
-  // Of the occurrences from number `first` on, how many are of the first entry.
-  const auto turn_of = [&](int first, int there) {
-    const int left = occurrences.of_first - first;
-    return left < 0 ? 0 : left < there ? left : there;
-  };
-  float state = record[dim], after_first = state;
-  for (int first = 0; first < count; first += kHeld) {
-    const int there = look_up(first);
-    add_squares(squares, there, turn_of(first, there), state, after_first);
+#pragma unroll 1
+  for (int e = 0; e < s.gradients.entries; ++e) {
+#pragma unroll 1
+    for (int first = 0; first < occurrences.of_entry(e); first += kHeld)
+      add_words<kSquares>(squares, look_up(e, first), state);
+    if (e == 0) first_state = state;
   }
-  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
-  __shared__ float quotients[2][kRound][kHotColumns];
-  const int thread = static_cast<int>(threadIdx.x), group = thread / kHotColumns, of_group = thread % kHotColumns;
-  const bool adds = group == kGroups, divides = group < kGroups;
-  const std::int64_t column = slice * kHotColumns + of_group;
-  const bool mine = column < dim;
-  float value = mine && adds ? record[column] : 0.0f;
   int turns = 0;
-  for (int first = 0; first < count; first += kHeld) {
-    const int there = count <= kHeld ? count : look_up(first), turn = turn_of(first, there);
 #pragma unroll 1
-    for (int entry = 0; entry < kMaxEntries; ++entry) {
-      const int end = entry == 0 ? turn : there;
-      const Divisor& deviation = entry == 0 ? first_deviation : last_deviation;
+  for (int e = 0; e < s.gradients.entries; ++e) {
+    const Divisor deviation = deviation_of(e == 0 ? first_state : state);
 #pragma unroll 1
-      for (int i = entry == 0 ? 0 : turn; i < end; i += kRound, turns ^= 1) {
-        const int from = i + group * kAhead;
-        if (divides && mine && from < end) {
-          float step[kAhead];
-          load_steps(step, gradients, from, end, column, negative_rate);
-          if (divide_in_normal_range(step, deviation)) {
+    for (int first = 0; first < occurrences.of_entry(e); first += kHeld) {
+      const int there = held ? occurrences.count : look_up(e, first);
+      float step[kHotAhead];
+      const auto load = [&](int from) {
 #pragma unroll
-            for (int k = 0; k < kAhead; ++k) quotients[turns][group * kAhead + k][of_group] = step[k];
-          } else {
+        for (int k = 0; k < kHotAhead; ++k) step[k] = gradients[from + k][column];
+      };
+      if (divides) load(group * kHotAhead);
 #pragma unroll 1
-            for (int k = 0; k < kAhead && from + k < end; ++k)
-              quotients[turns][group * kAhead + k][of_group] =
-                  any_quotient(negative_rate * gradients[from + k][column], deviation.value);
+      for (int begin = 0; begin < there; begin += kRound, turns ^= 1) {
+        if (divides) {
+          const int from = begin + group * kHotAhead;
+          float4* const out = &quotients[turns][of_group][group * (kHotAhead / 4)];
+#pragma unroll
+          for (int k = 0; k < kHotAhead; ++k) step[k] = negative_rate * step[k];
+          if (from + kHotAhead > there) {
+#pragma unroll
+            for (int k = 0; k < kHotAhead; ++k) step[k] = from + k < there ? step[k] : -0.0f;
           }
+          const bool normal_range = divide_in_normal_range(step, deviation);
+#pragma unroll
+          for (int k = 0; k < kHotAhead; k += 4) out[k / 4] = {step[k], step[k + 1], step[k + 2], step[k + 3]};
+          if (!normal_range) {
+#pragma unroll 1
+            for (int k = 0; k < kHotAhead; ++k)
+              reinterpret_cast<float*>(out)[k] =
+                  from + k < there ? any_quotient(negative_rate * gradients[from + k][column], deviation.value) : -0.0f;
+          }
+          if (begin + kRound < there) load(from + kRound);
         }
         __syncthreads();
-        if (adds) {
-          const int left = end - i < kRound ? end - i : kRound;
-#pragma unroll 16
-          for (int k = 0; k < left; ++k) value += quotients[turns][k][of_group];
-        }
+        if (adds) add_words<kRound>(quotients[turns][of_group], kRound, value);
       }
     }
   }
-  if (mine && adds) {
+  float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
+  if (adds && mine) {
     if (!rounds)
       to[column] = value;
     else if constexpr (kHalfPrecision)
@@ -495,26 +521,45 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// By a block: calls take(table's update, row) for each row that is wanted(table's update, row) of a share, which has
-// every shares-th one.
-template <typename Wanted, typename Take>
+// How many occurrences a row has, without loops, so that several rows' can be on their way together.
+__device__ int count_of(const StepGradients& of, std::int64_t u) {
+  if (of.entries == 0) return 0;
+  const EntryGradients &first = of.entry[0], &last = of.entry[of.entries - 1];
+  const int of_first = first.offset[u + 1] - first.offset[u], of_last = last.offset[u + 1] - last.offset[u];
+  return of.entries > 1 ? of_first + of_last : of_first;
+}
+static_assert(kMaxEntries == 2);
+
+// By a block: calls take(table's update, row) for each row of a share, which has every shares-th one, for which
+// wanted(number of its occurrences, how it leaves) is true. A thread looks at kTogether rows at once. The tables behind
+// the first one come first, since relations have the most occurrences.
+template <int kTogether, typename Wanted, typename Take>
 __device__ void each_row(const Updates& work, std::int64_t share, std::int64_t shares, Wanted wanted, Take take) {
-  __shared__ unsigned found[kWarps];
+  __shared__ unsigned found[kTogether][kWarps];
   const std::int64_t rows = work.first_row[work.tables];
-  for (std::int64_t first = share; first < rows; first += kThreads * shares) {
-    const std::int64_t mine = first + threadIdx.x * shares;
-    bool is_wanted = false;
-    if (mine < rows) {
-      const RowOfTable at = find_row(work, mine);
-      is_wanted = wanted(*at.table, at.row);
+  const auto at_turn = [&](std::int64_t turn) {
+    const std::int64_t row = turn + work.first_row[1];
+    return find_row(work, row < rows ? row : row - rows);
+  };
+  for (std::int64_t first = share; first < rows; first += kTogether * kThreads * shares) {
+    bool is_wanted[kTogether];
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      const std::int64_t mine = first + (j * kThreads + threadIdx.x) * shares;
+      const RowOfTable at = at_turn(mine < rows ? mine : share);
+      is_wanted[j] = wanted(count_of(at.table->gradients, at.row), at.table->writes.leave[at.row]) & (mine < rows);
     }
-    const unsigned of_warp = __ballot_sync(DeviceWarp::kAll, is_wanted);
-    if (threadIdx.x % kWarpLanes == 0) found[threadIdx.x / kWarpLanes] = of_warp;
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      const unsigned of_warp = __ballot_sync(DeviceWarp::kAll, is_wanted[j]);
+      if (threadIdx.x % kWarpLanes == 0) found[j][threadIdx.x / kWarpLanes] = of_warp;
+    }
     __syncthreads();
-    for (int w = 0; w < kWarps; ++w)
-      for (unsigned left = found[w]; left != 0; left &= left - 1) {
-        const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
-        const RowOfTable at = find_row(work, first + thread * shares);
+#pragma unroll 1
+    for (int w = 0; w < kTogether * kWarps; ++w)
+      for (unsigned left = found[w / kWarps][w % kWarps]; left != 0; left &= left - 1) {
+        const int number = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
+        const RowOfTable at = at_turn(first + number * shares);
         take(*at.table, at.row);
       }
     __syncthreads();  // before `found` is written again
@@ -529,8 +574,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   std::int64_t block = blockIdx.x;
   if (block < work.hot_blocks()) {
     const int slice = static_cast<int>(block / work.hot_shares);
-    const auto wanted = [](const TableUpdate& s, std::int64_t u) { return is_hot(s, u, Occurrences(s.gradients, u)); };
-    each_row(work, block % work.hot_shares, work.hot_shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+    each_row<4>(work, block % work.hot_shares, work.hot_shares, is_hot, [&](const TableUpdate& s, std::int64_t u) {
       update_hot_row<kHalfPrecision>(s, u, slice, work.negative_rate);
     });
     return;
@@ -538,11 +582,8 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   block -= work.hot_blocks();
   if (block < work.many_blocks()) {
     const int slice = static_cast<int>(block / work.shares);
-    const auto wanted = [](const TableUpdate& s, std::int64_t u) {
-      const Occurrences occurrences(s.gradients, u);
-      return occurrences.count > kFew && !is_hot(s, u, occurrences);
-    };
-    each_row(work, block % work.shares, work.shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+    const auto wanted = [](int count, RowDestination leave) { return (count > kFew) & !is_hot(count, leave); };
+    each_row<1>(work, block % work.shares, work.shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
       update_row_together<kHalfPrecision>(s, u, slice, work.slices, work.negative_rate);
     });
     return;
