@@ -40,18 +40,18 @@ class MachineShare(EntityShare):
         super().__init__(owners.rows)
         self._transport, self._machine, self._machines = transport, transport.machine, transport.machines
         self._bounds = np.cumsum([0, *(owners.count(machine) for machine in range(transport.machines))])
-        self.first = int(self._bounds[self._machine])
+        self.first, self._last = self._bounds[self._machine : self._machine + 2].tolist()
         self.signal = self.own_signal = 0
         self.traffic = Traffic()
         self._step = self._posted = 0
-        self._places = np.zeros(self._machines + 1, np.int64)  # of each machine's part of the batch's entities
+        self._places = np.zeros(self._machines + 1, np.int64)  # in the batch's entities, of each machine's first one
 
     def find(self, batch):
         """See EntityShare."""
-        ids, (first, last) = batch["entity_rows"], self._bounds[self._machine :][:2]
+        ids = batch["entity_rows"]
         self._step, self._places = int(batch["step"]), np.searchsorted(ids.numpy(), self._bounds)
-        own = slice(*self._places[self._machine :][:2].tolist())
-        rows = torch.full_like(ids, int(last - first))
+        own = slice(*self._places[self._machine : self._machine + 2].tolist())
+        rows = torch.full_like(ids, self._last - self.first)
         rows[own] = ids[own] - self.first
         count = torch.tensor([own.stop - own.start], dtype=torch.int32)
         return BatchEntities(ids.clamp(max=self.entities - 1), rows, own, count)
@@ -98,7 +98,7 @@ class MachineShare(EntityShare):
         sent, received = ([0 if machine == self._machine else HEADER + int(count)
                            for machine, count in enumerate(counts)] for counts in (map(len, given), floats))
         block = np.concatenate([piece for machine in others for piece in (
-            self._header(name, len(given[machine]), self.own_signal, alike).view(np.float32), given[machine])])
+            self._header(name, len(given[machine]), alike).view(np.float32), given[machine])])
         self.traffic.add(name, len(block))
         self._transport.post(AWAITED, self._posted, block, sent, received)
         began = time.perf_counter()
@@ -113,7 +113,7 @@ class MachineShare(EntityShare):
         found, signals, numbers = [], [], []
         for machine, block in enumerate(blocks):
             own = machine == self._machine
-            header = self._header(name, int(floats[machine]), self.own_signal, alike)
+            header = self._header(name, int(floats[machine]), alike)
             got = header if own else block[:HEADER].view(np.int32)
             if (got[:3] != header[:3]).any():
                 raise MachineError(f"machine {machine} has sent another block than the one that is due at step "
@@ -130,5 +130,5 @@ class MachineShare(EntityShare):
                                  "kind")
         return found
 
-    def _header(self, name: str, floats: int, signal: int, alike: int) -> np.ndarray:
-        return np.array([_NUMBER[name], self._step & _MASK, floats & _MASK, signal, alike], np.int32)
+    def _header(self, name: str, floats: int, alike: int) -> np.ndarray:
+        return np.array([_NUMBER[name], self._step & _MASK, floats & _MASK, self.own_signal, alike], np.int32)
