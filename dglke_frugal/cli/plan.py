@@ -95,9 +95,10 @@ def _plan_machines(own, config: TrainConfig) -> None:
     if own.one_machine is not None and not 1 <= own.one_machine <= 1e12:
         raise InputError(f"--one_machine is {own.one_machine}; give a number of triples a second, from 1 to 1e12")
     check_machines(config)
-    config = replace(config, device=replace(config.device, num_proc=own.nnodes, parallel="rows"))
+    if not config.batch.against_all:
+        config = replace(config, device=replace(config.device, num_proc=own.nnodes, parallel="rows"))
     size = _size(own, config)
-    memory = machine_plan(config, size)
+    memory = machine_plan(config, size, own.nnodes)
     network = network_plan(config, size, own.nnodes, own.network, len(os.sched_getaffinity(0)), own.one_machine)
     positives = config.batch.positives
     if own.json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -23,6 +23,7 @@ from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.summed_updates import OptimizerRule
 from ..tables.unit_rows import LEAST
 from .config import FullSoftmaxConfig
+from .entity_share import BatchEntities, EntityShare
 from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
 from .penalty import weighted_penalty
@@ -58,9 +59,12 @@ def one_torch_thread():
 class FullSoftmax:
     """Computes what KernelGradients does, but updates the tables where they lie; to be used by DeviceStep."""
 
-    def __init__(self, config: FullSoftmaxConfig, device: Device, sums: torch.Tensor, targets, matmul: str = "fp32"):
-        """sums: (5,) float64 in device memory, to which losses are added. targets: OneAnswer or AllAnswers."""
+    def __init__(self, config: FullSoftmaxConfig, device: Device, sums: torch.Tensor, targets, matmul: str = "fp32",
+                 share: Optional[EntityShare] = None):
+        """sums: (5,) float64 in device memory, to which losses are added. targets: OneAnswer or AllAnswers. share: of
+        the entities, those in this process's table; None for all."""
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
+        self._share = share
         on_cpu = device.torch_device.type == "cpu"
         self._matmul = "fp32" if on_cpu else matmul
         step = config.step
@@ -103,39 +107,41 @@ class FullSoftmax:
         entity, relation = (TableShape(positives, rows.table.rows, dim, most)
                             for rows, dim, most in zip(tables, dims, in_batch))
 
-        def softmax(shape: TableShape, rate: float, part: int, beside_update: bool = False):
+        share = self._share or EntityShare(entity.rows)
+
+        def softmax(shape: TableShape, rate: float, part: int, beside_update: bool = False, share=None):
             if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound,
                           rate):
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
             return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound,
-                                drop, beside_update, self._offset)
+                                drop, beside_update, self._offset, share)
 
-        of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
+        of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES, share=share)
         of_relations = None
         if config.relation_prediction:
             beside_update = isinstance(of_entities, TableSoftmax)
             of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS, beside_update)
-        return _Buffers(self._device, positives, dims[0], of_entities, of_relations)
+        return _Buffers(self._device, positives, dims[0], share, of_entities, of_relations)
 
     def _step(self, form: BatchForm, batch, buffers: "_Buffers", entities: torch.Tensor, relations: torch.Tensor):
         """entities, relations: (rows, stride), embedding and state."""
         config, step = self._config, batch["step"]
         dim, relation_dim = config.step.entity_dim, config.step.relation_dim
-        entity_ids = batch["entity_rows"].clamp(max=len(entities) - 1)  # beyond the batch's own they only pad
-        relation_ids = batch["relation_rows"].clamp(max=len(relations) - 1)
+        found = buffers.share.find(batch)
+        relation_ids = batch["relation_rows"].clamp(max=len(relations) - 1)  # beyond the batch's own they only pad
         fixed_slot, answer_slot = batch["head_slot"], batch["tail_slot"]
         if form.corrupt_head:
             fixed_slot, answer_slot = answer_slot, fixed_slot
         ids, lookup = [], self._device.side_stream()
         lookup.run(lambda: ids.extend(each.index_select(0, slot) for each, slot in (
-            (entity_ids, fixed_slot), (relation_ids, batch["relation_slot"]), (entity_ids, answer_slot))))
+            (found.ids, fixed_slot), (relation_ids, batch["relation_slot"]), (found.ids, answer_slot))))
         lookup.run(buffers.ends.zero_)
-        buffers.entities.begin(entities, batch["entity_rows"])
+        buffers.entities.begin(entities, found.rows)
         if buffers.relations is not None:
             buffers.relations.begin(relations, batch["relation_rows"])
-        old_entities = entities[:, :dim].index_select(0, entity_ids)
         old_relations = relations[:, :relation_dim].index_select(0, relation_ids)
+        old_entities = buffers.share.embeddings(found, entities[:, :dim], old_relations)
         fixed = self._drop(old_entities.index_select(0, fixed_slot), FIXED_SIDE, step)
         relation = self._drop(old_relations.index_select(0, batch["relation_slot"]), RELATION, step)
         x = Positives(fixed, relation, fixed, form.corrupt_head)  # no positive is scored by itself
@@ -164,7 +170,7 @@ class FullSoftmax:
             of_answer_side.copy_(self._drop(of_answers.contiguous(), ANSWER_SIDE, step))
         self._drop(of_fixed_side.copy_(of_fixed), FIXED_SIDE, step)  # a copy: of_relation may be the same tensor
         of_relation = self._drop(of_relation.contiguous(), RELATION, step)
-        self._update_batch(batch, buffers, entities, relations, ends, of_relation, side_stream, penalties)
+        self._update_batch(batch, found, buffers, entities, relations, of_relation, side_stream, penalties)
 
     def _predict_relations(self, form: BatchForm, batch, softmax, relations: torch.Tensor,
                            fixed: torch.Tensor, answers: torch.Tensor, targets: tuple, scale: torch.Tensor):
@@ -191,11 +197,12 @@ class FullSoftmax:
             self._sums[2] += found[-1][0]
         return found
 
-    def _update_batch(self, batch, buffers, entities, relations, ends, of_relation, side_stream, penalties):
+    def _update_batch(self, batch, found: BatchEntities, buffers, entities, relations, of_relation, side_stream,
+                      penalties):
         """The rows of the batch: entities from what waits aside and what comes through the queries, and relations.
         side_stream: which computes the penalties."""
         side_stream.join()
-        entity_count, relation_count = batch["counts"].split(1)
+        ends, relation_count = buffers.ends, batch["counts"].split(1)[1]
         slopes = [slope for _, slope in penalties] or [None, None]
         update_relations = partial(self._update_relations, batch, buffers, relations, of_relation, slopes[1],
                                    relation_count)
@@ -207,8 +214,8 @@ class FullSoftmax:
                              adds=True)
         if buffers.relations is not None:
             update_relations()  # it waits for side streams, as only work of the main stream can
-        loss = buffers.entities.end(batch["entity_rows"], sums)  # late, for the update of all other rows takes long
-        _native.softmax_update_rows(entities, ends.shape[1], batch["entity_rows"], entity_count, sums,
+        loss = buffers.entities.end(found.rows, sums)  # late, for the update of all other rows takes long
+        _native.softmax_update_rows(entities, ends.shape[1], found.rows[found.own], found.count, sums[found.own],
                                     self._rule.native, self._device.stream)
         self._sums[3] += sum((amount for amount, _ in penalties), loss)
         if self._config.unit_entities:
@@ -251,9 +258,9 @@ class FullSoftmax:
 class _Buffers:
     """The buffers of steps of B queries."""
 
-    def __init__(self, device: Device, positives: int, dim: int, entities, relations):
+    def __init__(self, device: Device, positives: int, dim: int, share: EntityShare, entities, relations):
         """entities, relations: a TableSoftmax or a FlashSoftmax each; relations: None without relation prediction."""
-        self.entities, self.relations = entities, relations
+        self.share, self.entities, self.relations = share, entities, relations
         self.ends = device.zeros(2 * positives, dim)  # gradients of heads, then of tails, through their queries
         self.mean = device.zeros(positives)
         device.submit(lambda: self.mean.fill_(1 / positives))

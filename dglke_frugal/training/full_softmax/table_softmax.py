@@ -18,6 +18,7 @@ import torch
 from ... import _native
 from ...store.device.device import Device
 from .binary_slopes import binary_loss
+from .entity_share import EntityShare
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import tile_rows, updates_at_once, whole_words
@@ -39,11 +40,14 @@ class TableSoftmax:
     """
 
     def __init__(self, device: Device, matmul: str, products: type, shape: TableShape, rule: Tuple, bound: float = 0.0,
-                 drop: Optional[Drop] = None, beside_update: bool = False, offset: Optional[float] = None):
+                 drop: Optional[Drop] = None, beside_update: bool = False, offset: Optional[float] = None,
+                 share: Optional[EntityShare] = None):
         """products: of tile_products or RoundedProducts, for `matmul`. rule: as kernels take it. bound: of
         scores, 0 for none. drop: dropout of the table's rows; None for none. beside_update: whether it reads its table
         while another one is updated, for which side streams of that kind then wait. offset: of the scores of a binary
-        cross-entropy (binary_slopes.py), on the CPU; None for a softmax, which an offset does not change."""
+        cross-entropy (binary_slopes.py), on the CPU; None for a softmax, which an offset does not change. share: of
+        the rows that are scored, those in the table; None for all."""
+        self._share = share or EntityShare(shape.rows)
         self._device, self._bound, self._drop, self._offset = device, bound, drop, offset
         self._free_side_stream = partial(device.side_stream, fills_device=beside_update)
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
@@ -87,7 +91,7 @@ class TableSoftmax:
         products = self._products
         slope_scale = scale if weight == 1.0 else weight * scale
         if self._offset is not None:
-            slope_scale = slope_scale / self._rows
+            slope_scale = slope_scale / self._share.entities
         products.ask(self.query)
         self._side_stream.join()
         self._table_side_stream.join()
@@ -96,16 +100,16 @@ class TableSoftmax:
         log_sum = self._softmax_sums(table, targets, scale, step) if self._offset is None else None
         self._side_stream.join()
 
-        lost = 0.0
+        lost, skipped = 0.0, self._share.first
         for first, tile in self._tiles(table, step, again=log_sum is not None):
             is_all = len(tile) == self._rows  # then a softmax has its scores already
             scores = self._scores[:, : len(tile)]
             if log_sum is None:
                 scores = self._score(tile).add_(self._offset)
-                lost = lost + binary_loss(scores, first, self._bound, targets)
+                lost = lost + binary_loss(scores, skipped + first, self._bound, targets)
             elif not is_all:
                 scores = self._score(tile)
-            slopes = products.slopes(scores, first, self._bound, targets, log_sum)
+            slopes = products.slopes(scores, skipped + first, self._bound, targets, log_sum)
             products.add_to_query(slopes, self._of_query)
             if self._at_once:
                 # The steps that follow for the queries' gradient do not wait for the update.
@@ -119,11 +123,13 @@ class TableSoftmax:
                 of_part = self._of_part[: part.stop - begin]
                 products.of_rows(slopes[:, part], tile[part], of_part)
                 if self._drop is not None:
-                    self._drop(of_part, step, first + begin)
+                    self._drop(of_part, step, skipped + first + begin)
                 self._update.apply(table, first + begin, of_part, products.gradient_unit)
+        self._share.add(self._of_query)
         if log_sum is None:
+            self._share.add(lost)
             self._loss_side_stream = self._device.side_stream()
-            self._loss = (lost.double() * scale / self._rows).sum()
+            self._loss = (lost.double() * scale / self._share.entities).sum()
         return self._of_query
 
     def _softmax_sums(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor,
@@ -132,8 +138,9 @@ class TableSoftmax:
         products, (largest, total, wanted) = self._products, self._sums
         for first, tile in self._tiles(table, step):
             scores = self._score(tile, is_met=first == 0 and self._drop is None)
-            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, self._device.stream,
-                                     products.score_unit, self._summed)
+            _native.softmax_add_tile(scores, self._share.first + first, self._bound, targets, largest, total, wanted,
+                                     self._device.stream, products.score_unit, self._summed)
+        self._share.combine(self._sums)
         log_sum = torch.add(largest, total.log(), out=self._log_sum)
         self._loss_side_stream = self._device.side_stream(fills_device=True)
         self._loss_side_stream.run(lambda: self._compute_loss(log_sum, wanted, scale))
@@ -166,5 +173,5 @@ class TableSoftmax:
             if self._drop is not None:
                 copy = self._copy[: len(tile)]
                 is_made = again and len(tile) == self._rows
-                tile = copy if is_made else self._drop(copy.copy_(tile), step, first)
+                tile = copy if is_made else self._drop(copy.copy_(tile), step, self._share.first + first)
             yield first, tile

@@ -11,14 +11,14 @@ from ...data import KnowledgeGraph
 from ...models import RowDims
 from ...options import TrainConfig
 from ...store import EmbeddingStore
-from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows
 from ...store.rows.half_embeddings import stochastic_rounded_rows
 from ..batches.sampler import Batches, Sampler
 from ..tables.start_values import start_values
-from ..tables.tables import ENTRIES, Tables, entity_rounding
+from ..tables.tables import ENTRIES, entity_rounding
 from .boundary import Boundaries
-from .table_files import EMBEDDINGS, OwnedRows, TableFiles
+from .owned_tables import OwnedTables
+from .table_files import TableFiles
 from .transport import Transport
 
 
@@ -42,18 +42,16 @@ class _SteppedRows(RankRows):
         pass
 
 
-class MachineTables(Tables):
+class MachineTables(OwnedTables):
     """Tables of one of several machines. What steps need travels at boundaries (boundary.py). Draining is
     collective."""
 
     def __init__(self, dims: RowDims, stores: Dict[str, EmbeddingStore], natives: Dict[str, Any],
                  owners: _native.RowOwners, transport: Transport, others: Sequence[Optional[Sampler]],
                  files_of_all: Optional[TableFiles] = None):
-        """natives: _native.MachineRows or MachineReplica by table. others: samplers of the other machines, by machine.
-        files_of_all: by which all machines write files."""
-        super().__init__(dims, *stores.values())
-        self.files_of_all = files_of_all
-        self.owners, self.machine = owners, transport.machine
+        """natives: _native.MachineRows or MachineReplica by table. others: samplers of the other machines, by
+        machine."""
+        super().__init__(dims, stores, owners, transport.machine, files_of_all)
         entities, *replicas = natives.values()
         self.boundaries = Boundaries(transport, entities, replicas)
         self._posted = False
@@ -106,35 +104,6 @@ class MachineTables(Tables):
         self._close_batches()
         self.boundaries.close()
         super().close()
-
-    def arrays(self):
-        """As Tables.arrays; of entities what this machine owns, as OwnedRows."""
-        return {name: self.owned(name, array) if name.startswith("entity") else array
-                for name, array in super().arrays().items()}
-
-    def owned(self, name: str, rows) -> OwnedRows:
-        """Rows by local number, by id."""
-        return OwnedRows(name, rows, self.owners, self.machine, self.files_of_all)
-
-    def save(self, folder, stem, entity_dtype="fp32"):
-        embeddings = self.embeddings()
-        entities = self.owned(EMBEDDINGS, embeddings.pop("entity"))
-        files = self.files(folder, stem)
-        checksums = {files["entity"].name: entities.write_rows(files["entity"], entity_dtype)}
-        return {**checksums, **{files[name].name: write_rows(files[name], rows) for name, rows in embeddings.items()}}
-
-    def serve(self) -> None:
-        """While machine 0 writes files: write this machine's share of them."""
-        shared = {name: rows for name, rows in self.arrays().items() if isinstance(rows, OwnedRows)}
-        shared[EMBEDDINGS] = self.owned(EMBEDDINGS, self.embeddings()["entity"])
-        self.files_of_all.serve(shared)
-
-    def load(self, folder, stem):
-        self.drain()
-        for name, file in self.files(folder, stem).items():
-            rows = self.stores[name].embeddings
-            read_rows(file, self.owned(EMBEDDINGS, rows) if name == "entity" else rows)
-            self.stores[name].state[:] = 0
 
 
 def machine_tables(config: TrainConfig, graph: KnowledgeGraph, owners: _native.RowOwners, transport: Transport,

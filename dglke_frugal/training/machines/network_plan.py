@@ -7,15 +7,20 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
+from ...models import find_model
 from ...options import TrainConfig
 from ...store.row_bytes import FLOAT
 from ..plan.memory_plan import GraphSize
+from .softmax_blocks import blocks_of_step, floats_of_step
 
 USABLE = 0.9  # of a network's nominal speed
 LATENCY_SECONDS = 2e-4  # of a block between two machines
 OVERLAPPED = 0.25  # of a step's computation on the CPU, that follows when urgent blocks have left
 CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity rows so long
 WORKED_BYTES = 6e8  # a second, of blocks that a machine packs, unpacks and applies
+# Numbers of pairs of a query and an entity that a core goes through in a second, by what a model compares them with.
+CORE_PAIRED = {"dot": 1.3e10, "l2": 8e9, "l1": 1.7e9, "modulus": 3.4e8}
+QUERY_ENTITIES = 200  # comparisons that take as long as all else that a step does for a query
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class NetworkPlan:
     that the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary
     takes on a network without limit. overlapped: the part of the computation during which urgent blocks travel.
     work_seconds: that the thread of the blocks works on those of a step, one after the other with their travel; on
-    urgent ones in proportion to their bytes.
+    urgent ones in proportion to their bytes. alone_seconds: of a step of one machine alone, where all machines train on
+    one batch; None where each has its own.
     """
 
     machines: int
@@ -37,6 +43,7 @@ class NetworkPlan:
     boundary_seconds: float = 2 * LATENCY_SECONDS
     overlapped: float = OVERLAPPED
     work_seconds: float = 0.0
+    alone_seconds: Optional[float] = None
 
     @property
     def bytes_per_step(self) -> float:
@@ -54,19 +61,22 @@ class NetworkPlan:
     @property
     def over_one(self) -> float:
         """How many times as many triples a second as one machine alone."""
+        if self.alone_seconds is not None:
+            return self.alone_seconds / self.step_seconds
         return self.machines * self.compute_seconds / self.step_seconds
 
     def to_dict(self, positives: int) -> Dict[str, Any]:
         """As plain data; positives: of a step of one machine."""
+        alone = self.compute_seconds if self.alone_seconds is None else self.alone_seconds
         return {**asdict(self), "bytes_per_step": self.bytes_per_step,
                 "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
-                "triples_per_second": self.machines * positives / self.step_seconds}
+                "triples_per_second": self.over_one * positives / alone}
 
     def lines(self, positives: int) -> List[str]:
         """As sentences."""
         plan = self.to_dict(positives)
         lines = [f"network {'sent by a machine in a step':<28}{plan['bytes_per_step'] / 2**20:>8.2f} MiB   "
-                 f"{self.urgent_bytes / 2**20:.2f} MiB of it for the very next step",
+                 f"{self.urgent_bytes / 2**20:.2f} MiB of it are waited for",
                  f"network {'a step takes':<28}{1e3 * self.step_seconds:>8.2f} ms    of which "
                  f"{1e3 * self.compute_seconds:.2f} ms compute",
                  f"network {'triples a second':<28}{plan['triples_per_second']:>8,.0f}       "
@@ -83,6 +93,8 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
 
     Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
     """
+    if config.batch.against_all:
+        return _softmax_plan(config, size, machines, bytes_per_second, cores, triples_per_second)
     dims, batch, away = config.model.dims, config.batch, 1 - 1 / machines
     positives, negatives = batch.positives, batch.positives // batch.chunk * batch.negatives
     local = config.device.negatives == "local"
@@ -100,3 +112,24 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
     return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate,
                        work_seconds=(beside + urgent) / WORKED_BYTES)
+
+
+def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
+                  triples_per_second: Optional[float]) -> NetworkPlan:
+    """As network_plan, of a softmax over all entities, where a step waits for all its blocks. Entities of a batch are
+    taken to be drawn from all alike."""
+    dims, loss, queries = config.model.dims, config.loss, config.batch.positives
+    of_relations = config.model.relation_rows(size.relations) * dims.relation if loss.relation_prediction else 0
+
+    def seconds(entities: float) -> float:
+        """Of a step of a machine that scores so many."""
+        paired = CORE_PAIRED[find_model(config.model.model_name).similarity] * cores
+        return queries * ((entities + QUERY_ENTITIES) * dims.entity + of_relations) / paired
+
+    alone = queries / triples_per_second if triples_per_second else seconds(size.entities)
+    own = alone * seconds(size.entities / machines) / seconds(size.entities)
+    distinct = size.entities * (1 - (1 - 1 / size.entities) ** (2 * queries))
+    binary = loss.loss_genre == "BCE"
+    sent = FLOAT * floats_of_step(machines, distinct, queries, dims.entity, binary)
+    return NetworkPlan(machines, bytes_per_second, 0.0, sent, own, blocks_of_step(binary) * LATENCY_SECONDS, 0.0,
+                       sent / WORKED_BYTES, alone)

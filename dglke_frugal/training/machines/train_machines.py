@@ -18,6 +18,7 @@ from ...errors import InputError, shown
 from ...files import replace_file
 from ...options import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...resolve import ExecutionPlan, resolve_workers
+from ...store.row_bytes import FLOAT
 from ...version import version
 from ..checkpoint.final_state import last_state
 from ..checkpoint.run_folder import create_run_folder
@@ -30,6 +31,7 @@ from ..step.step_config import KERNEL_MODELS
 from .group import Machines, found_by_all
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
+from .softmax_blocks import floats_held
 from .transport import MachineError
 
 MARK_FILE = ".machines"  # in the run's folder, while machines find out whether they share it
@@ -71,6 +73,8 @@ def resolve_machines(config: TrainConfig, group: Machines, resume: Union[Path, s
     as of train_machines."""
     flags = {name: value for name, value in config.to_flags().items() if name not in OWN_FLAGS}
     _agree(group, {"version": version(), "flags": {"resume": resume and str(resume), **flags}})
+    if config.batch.against_all:  # the run is that of one process, whose work the machines share out
+        return resolve_workers(config)[0]
     if config.device.num_proc != 1:
         _check_number(config.device.num_proc, group.machines)
     config, _ = resolve_workers(replace(config, device=replace(config.device, num_proc=1)))
@@ -85,10 +89,10 @@ def resolve_machines(config: TrainConfig, group: Machines, resume: Union[Path, s
 
 def _newest_run(config: TrainConfig, machines: int) -> Optional[str]:
     """The folder that --resume auto means, None if there is none. InputError if that run has another number of
-    machines."""
+    machines and cannot go on with this one."""
     found = newest_run(config)
     state = found and last_state(found)
-    if state:
+    if state and not config.batch.against_all:
         _check_number(state.config.get("num_proc", 1), machines)
     return found and str(found)
 
@@ -115,24 +119,30 @@ def _agree(group: Machines, facts: Dict[str, Any]) -> None:
 
 def check_machines(config: TrainConfig) -> None:
     """Raise InputError for what several machines do not train."""
-    device = config.device
+    device, against_all = config.device, config.batch.against_all
     if device.ranks > _native.MOST_MACHINES:
         raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use "
                          "fewer")
     for wrong, flag, instead in (
         (len(device.gpu) > 1, "--gpu", "each machine computes on one GPU; give the number of one"),
+        (device.gpu[0] >= 0 and against_all, "--gpu",
+         "of several machines it does not compute a softmax over all entities, each uses its processor; leave --gpu "
+         "out"),
         (device.gpu[0] >= 0 and config.model.model_name not in KERNEL_MODELS, "--gpu",
          f"of several machines it computes {', '.join(sorted(KERNEL_MODELS))}, and not {config.model.model_name}; "
          "leave --gpu out"),
         (config.model.is_custom, "--model_name", "a custom model trains on one machine; choose one of the package"),
-        (config.computes_on_device, "--neg_sample_size all and --optimizer",
-         "several machines have sampled negatives and row_adagrad; leave them out"),
+        (config.computes_on_device and not against_all, "--optimizer",
+         "several machines train with sampled negatives by row_adagrad; leave it out, or add --loss_genre Softmax "
+         "--neg_sample_size all"),
+        (against_all and device.partition not in (None, "range"), "--partition",
+         f"of a softmax over all entities each machine has a range, and not by {device.partition}; leave it out"),
         (device.partition not in (None, *OWNED_PARTITIONS), "--partition",
          f"over machines it is hash, range or metis, and not {device.partition}"),
         (device.rel_part, "--rel_part", "over machines triples are divided by their heads; leave it out"),
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
-        (config.model.normalize_entities, "--normalize_entities",
-         "one machine brings rows to length 1, several do not; leave it out"),
+        (config.model.normalize_entities and not against_all, "--normalize_entities",
+         "with sampled negatives one machine brings rows to length 1, several do not; leave it out"),
         (config.run.lr_patience or config.run.lr_decay_at, "--lr_patience and --lr_decay_at",
          "several machines keep one learning rate; leave them out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out")):
@@ -160,7 +170,7 @@ class MachineSession(Session):
     def __init__(self, config: TrainConfig, resume: Optional[Path], group: Machines, gpu,
                  trackers: Sequence[MakeTracker], graph: Optional[KnowledgeGraph]):
         """gpu: this machine's device, None for its processor."""
-        super().__init__(config, resume, lambda *run: MachineRun(*run, group, gpu, trackers), graph)
+        super().__init__(config, resume, lambda *run: _run_class(config)(*run, group, gpu, trackers), graph)
         self._group, self.leads = group, group.machine == 0
 
     def together(self):
@@ -179,7 +189,8 @@ class MachineSession(Session):
             _agree_on_data(self._group, own)
 
     def plan(self, config, graph):
-        return ExecutionPlan(config, graph.n_entities, machine_plan(config, graph_size(graph), self._resume), {})
+        return ExecutionPlan(config, graph.n_entities, machine_plan(
+            config, graph_size(graph), self._group.machines, self._resume), {})
 
     def make_folder(self, config):
         return Path(self.of_first(lambda: str(create_run_folder(config).absolute())))
@@ -195,6 +206,14 @@ class MachineSession(Session):
             config, graph_size(graph), self._group.machines, carried / USABLE, threads))
 
 
+def _run_class(config: TrainConfig) -> type:
+    if not config.batch.against_all:
+        return MachineRun
+    from .softmax_run import MachineSoftmaxRun  # here, because it takes torch's import time
+
+    return MachineSoftmaxRun
+
+
 def _partition(config: TrainConfig) -> str:
     return config.device.partition or "hash"
 
@@ -204,11 +223,15 @@ def _of_one(config: TrainConfig) -> TrainConfig:
     return replace(config, device=replace(config.device, num_proc=1, gpu=(-1,), partition=None, negatives="global"))
 
 
-def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
-    """The memory plan of one machine: its share of the entities, and all of the rest."""
-    machines, one = config.device.num_proc, _of_one(config)
-    one = replace(one, device=replace(one.device, partition=_partition(config)))
-    return plan_memory(one, replace(size, entities=-(-size.entities // machines)), folder)
+def machine_plan(config: TrainConfig, size, machines: int, folder: Optional[Path] = None):
+    """The memory plan of one of so many machines: its share of the entities, and all of the rest."""
+    one, more = _of_one(config), {}
+    if config.batch.against_all:
+        entities = min(size.entities, config.batch.most_entities)
+        more["blocks between machines"] = FLOAT * floats_held(entities, config.model.dims.entity)
+    else:
+        one = replace(one, device=replace(one.device, partition=_partition(config)))
+    return plan_memory(one, replace(size, entities=-(-size.entities // machines)), folder, more)
 
 
 def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Optional, Tuple
 
 from ..batches.sampler import SamplerConfig
+from ..checkpoint.final_state import last_state
 from ..full_softmax.config import full_softmax_config
 from ..full_softmax.queries import Queries, QuerySampler
 from ..step.step_config import step_config
@@ -14,7 +15,13 @@ from .run import TrainingRun
 
 
 class FullSoftmaxRun(TrainingRun):
-    """Trains on batches without negatives; both tables lie as a whole on the device, or in host memory without one."""
+    """Trains on batches without negatives; both tables lie as a whole on the device, or in host memory without one.
+
+    Attributes:
+        machines: how many share out the entities.
+    """
+
+    machines = 1
 
     @cached_property
     def _queries(self) -> Optional[Tuple[Queries, Queries]]:
@@ -39,6 +46,21 @@ class FullSoftmaxRun(TrainingRun):
         queries = sum(len(each.key) for each in self._queries) / 2
         return round(self.sampler.batch_size * len(self.graph.train) / queries)
 
+    def _entity_share(self):
+        """The full_softmax.entity_share.EntityShare of this process, None for all entities."""
+        return None
+
+    def _state(self):
+        return {**super()._state(), "machines": self.machines}
+
+    def restore(self):
+        super().restore()
+        checkpoint = last_state(self.folder)
+        before = self.machines if checkpoint is None else checkpoint.state.get("machines", 1)
+        if before != self.machines:
+            print(f"the steps so far were those of {before} machines, and {self.machines} go on: from here on sums "
+                  "round in another order")
+
     def _make_step(self):
         from ..full_softmax.full_softmax import FullSoftmax
         from ..full_softmax.targets import AllAnswers, OneAnswer
@@ -57,4 +79,4 @@ class FullSoftmaxRun(TrainingRun):
                                  self.config.model.relation_rows(self.graph.n_relations), full.label_smoothing,
                                  full.binary)
         return DeviceStep(step, device, make_gradients=lambda step, device, sums: FullSoftmax(
-            replace(full, step=step), device, sums, targets, self.config.device.matmul))
+            replace(full, step=step), device, sums, targets, self.config.device.matmul, self._entity_share()))

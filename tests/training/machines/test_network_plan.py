@@ -29,9 +29,38 @@ def model_table():
     return "\n".join(lines)
 
 
-def test_the_page_has_the_plans_figures():
+def softmax_plan(machines, gigabits, entities, cores, rate=None, **flags):
+    config = TrainConfig.from_flags({"model_name": "ComplEx", "hidden_dim": 200, "batch_size": 1000,
+                                     "loss_genre": "Softmax", "neg_sample_size": "all", **flags})
+    return network_plan(config, GraphSize(entities, 500, 10 * entities), machines, gigabits * GIGABIT, cores, rate)
+
+
+def softmax_table():
+    columns = list(itertools.product((20_000, 200_000, 2_000_000), (4, 48)))
+    heads = " | ".join(f"{entities:,} entities, {cores} cores each" for entities, cores in columns)
+    lines = [f"| network | machines | {heads} |", "|---|---|" + len(columns) * "---|"]
+    for gigabits in (1, 10, 25):
+        for machines in (2, 8):
+            times = " | ".join(f"{softmax_plan(machines, gigabits, *each).over_one:.2g}" for each in columns)
+            lines.append(f"| {gigabits} Gb/s | {machines} | {times} |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name, table", [("model", model_table), ("softmax model", softmax_table)])
+def test_the_page_has_the_plans_figures(name, table):
     text = (ROOT / "docs" / "machines.md").read_text()
-    assert text.partition("<!-- model -->\n")[2].partition("\n<!-- end of model -->")[0] == model_table()
+    assert text.partition(f"<!-- {name} -->\n")[2].partition(f"\n<!-- end of {name} -->")[0] == table()
+
+
+def test_machines_share_out_the_work_of_a_softmax_and_wait_for_its_blocks():
+    fast = softmax_plan(4, 1e9, 10**8, 1)
+    assert fast.over_one == pytest.approx(4, rel=1e-3)
+    slow = softmax_plan(4, 1e-3, 1000, 1)
+    assert slow.over_one < 0.01 and slow.step_seconds > slow.bytes_per_step / slow.bytes_per_second
+    assert softmax_plan(2, 10, 10**5, 1, rate=100).alone_seconds == 10
+    predicting = softmax_plan(2, 1e9, 500, 1, relation_prediction=1.0)
+    assert predicting.over_one < softmax_plan(2, 1e9, 500, 1).over_one  # all machines score all relations
+    assert json.loads(json.dumps(fast.to_dict(1000)))["triples_per_second"] == pytest.approx(1000 / fast.step_seconds)
 
 
 def test_wikikg90mv2_is_as_the_page_says():
@@ -67,7 +96,24 @@ def test_the_command_plans_each_machine(capsys):
     assert "one machine alone would be faster" in capsys.readouterr().out
 
 
+def test_the_command_plans_a_softmax_over_all_entities(capsys):
+    given = ["plan", "--entities", "1000000", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--model_name",
+             "ComplEx", "--optimizer", "adam", "--json"]
+    main([*given, "--nnodes", "4"])
+    four = json.loads(capsys.readouterr().out)
+    main(given)
+    one = json.loads(capsys.readouterr().out)
+    assert four["host"]["parts"]["entity table"] * 4 == one["host"]["parts"]["entity table"]
+    for name in ("relation table", "triples", "batches ahead"):
+        assert four["host"]["parts"][name] == one["host"]["parts"][name]
+    assert four["host"]["parts"]["training step"] <= one["host"]["parts"]["training step"]
+    assert four["host"]["parts"]["blocks between machines"] > 0
+    assert four["network"]["background_bytes"] == 0 and four["network"]["bytes_per_step"] > 0
+
+
 @pytest.mark.parametrize("given, sentence", [
+    (["--nnodes", "2", "--gpu", "0", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--model_name", "ComplEx"],
+     "of several machines it does not compute a softmax over all entities"),
     (["--nnodes", "0"], "--nnodes is 0"), (["--nnodes", "65"], "--nnodes is 65"),
     (["--nnodes", "2", "--gpu", "0", "1"], "each machine computes on one GPU"),
     (["--nnodes", "2", "--network", "25"], "not the speed of a network"),
