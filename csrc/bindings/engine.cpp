@@ -122,7 +122,6 @@ nb::dict as_dict(const RankStatistics& s) {
   d["gate_stall_nanoseconds"] = s.gate_stall_nanoseconds;
   d["peer_wait_nanoseconds"] = s.peer_wait_nanoseconds;
   d["staging_stall_nanoseconds"] = s.staging_stall_nanoseconds;
-  d["staging_peak_bytes"] = s.staging_peak_bytes;
   d["plan_wait_nanoseconds"] = s.plan_wait_nanoseconds;
   d["cache_reads"] = s.cache_reads;
   d["host_reads"] = s.host_reads;
@@ -138,10 +137,6 @@ nb::dict as_dict(const FlushWorkerStatistics& s) {
   nb::dict d;
   d["flushed_rows"] = s.flushed_rows;
   d["flushed_bytes"] = s.flushed_bytes;
-  d["values"] = s.values;
-  d["gradients"] = s.gradients;
-  d["queue_operations"] = s.queue_operations;
-  d["live_records"] = s.live_records;
   return d;
 }
 

@@ -209,8 +209,7 @@ EngineStatistics Engine::statistics() const {
   statistics.engine_bytes = parts_->segment->bytes() + parts_->planner->bytes();
   for (const auto& flusher : parts_->flushers) {
     const FlushCounters& c = flusher->counters();
-    statistics.workers.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients),
-                                  get(c.queue_operations), get(c.live_records)});
+    statistics.workers.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients)});
     statistics.engine_bytes += get(c.memory);
   }
   if (parts_->segment->shape().reads_follow_stores()) {  // without a flush worker: what a rank has sent has landed

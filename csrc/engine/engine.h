@@ -15,8 +15,6 @@ namespace frugal {
 struct FlushWorkerStatistics {
   std::int64_t flushed_rows = 0, flushed_bytes = 0;  // landed records
   std::int64_t values = 0, gradients = 0;            // of them
-  std::int64_t queue_operations = 0;                 // enqueue, move, take
-  std::int64_t live_records = 0;  // planned and not yet landed, now
 };
 
 struct EngineStatistics {

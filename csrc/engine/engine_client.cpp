@@ -159,8 +159,6 @@ std::span<const WriteBack> EngineClient::write_backs(std::int64_t step) {
     std::int64_t begin = wanted.begin.load(std::memory_order_relaxed);
     while (mine.tail_block < block && segment_->landed(rank_, mine.tail_block, &begin)) ++mine.tail_block;
     if (wanted.end - begin > capacity && !mutated(Mutation::kSharedBuffer)) return false;
-    std::atomic<std::int64_t>& peak = segment_->rank(rank_).staging_peak;
-    peak.store(std::max(peak.load(std::memory_order_relaxed), (wanted.end - begin) * 4), std::memory_order_relaxed);
     mine.room_until = block + 1;
     return true;
   };
@@ -358,10 +356,10 @@ RankStatistics EngineClient::statistics() const { return statistics_of(segment_-
 
 RankStatistics statistics_of(const RankArea& area) {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
-  return {get(area.steps),           get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
-          get(area.staging_stall),   get(area.staging_peak),     get(area.plan_wait),  get(area.cache_reads),
-          get(area.host_reads),      get(area.buffer_reads),  get(area.values),     get(area.gradients),
-          get(area.write_backs),     get(area.gradient_vectors)};
+  return {get(area.steps),         get(area.steps_with_stall), get(area.gate_stall),   get(area.peer_wait),
+          get(area.staging_stall), get(area.plan_wait),        get(area.cache_reads),  get(area.host_reads),
+          get(area.buffer_reads),  get(area.values),           get(area.gradients),    get(area.write_backs),
+          get(area.gradient_vectors)};
 }
 
 void EngineClient::fail(const char* sentence) { segment_->fail(sentence); }

@@ -40,7 +40,6 @@ struct RankStatistics {
   std::int64_t gate_stall_nanoseconds = 0;  // in wait_gate
   std::int64_t peer_wait_nanoseconds = 0;   // of it: until all ranks had finished the step before; the rest is flushing
   std::int64_t staging_stall_nanoseconds = 0;    // waiting for room in staging; a stall too
-  std::int64_t staging_peak_bytes = 0;           // most that was in staging, or promised to steps about to write
   std::int64_t plan_wait_nanoseconds = 0;        // waiting for the plan, which the lookahead should have hidden
   std::int64_t cache_reads = 0, host_reads = 0;  // rows by where they belong
   std::int64_t buffer_reads = 0;  // of host_reads: those read in the write-back buffer

@@ -66,8 +66,8 @@ struct RankArea {
   std::atomic<std::int32_t> pid;      // rank: of the process that drives it; 0: not attached; kClosed: it has left
   std::int64_t cache_slots;           // constant
   // Written by the rank (relaxed; only read for statistics).
-  std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, peer_wait, staging_stall, staging_peak, plan_wait,
-      cache_reads, host_reads, buffer_reads, values, gradients, gradient_vectors, write_backs;
+  std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, peer_wait, staging_stall, plan_wait, cache_reads,
+      host_reads, buffer_reads, values, gradients, gradient_vectors, write_backs;
 };
 
 class Segment {

@@ -8,7 +8,7 @@ namespace frugal {
 
 // Written by the flush worker's thread, read by anyone (relaxed: numbers for reports).
 struct FlushCounters {
-  std::atomic<std::int64_t> values{0}, gradients{0}, bytes{0}, queue_operations{0}, live_records{0}, memory{0};
+  std::atomic<std::int64_t> values{0}, gradients{0}, bytes{0}, memory{0};
 };
 
 // For a counter with one writer: no locked instruction.

@@ -109,10 +109,7 @@ void FlushWorker::read_at(std::int64_t row, std::int64_t step) {
   record.due = step;
   if (record.stage == Stage::kPlanned && record.block == step - 1 && !record.write_back)
     incoming_of(step - 1, record.gradient == kNone ? record.rank : ranks_).urgent.push_back(of_row->last);
-  if (record.stage == Stage::kQueued) {
-    queue_.move(of_row->last, step);
-    add(counters_.queue_operations, 1);
-  }
+  if (record.stage == Stage::kQueued) queue_.move(of_row->last, step);
 }
 
 std::int32_t FlushWorker::add_record(const Operation& operation, const StepOperations& step) {
@@ -214,7 +211,6 @@ void FlushWorker::enqueue(std::int32_t record) {
   queued.stage = Stage::kQueued;
   if (mutated(Mutation::kOnlyReceivedCounts)) count(queued.due, +1);
   queue_.enqueue(record, queued.due);
-  add(counters_.queue_operations, 1);
 }
 
 // ---- flushing
@@ -237,7 +233,6 @@ bool FlushWorker::flush_some(bool register_between) {
   if (level == kNever && mutated(Mutation::kInfinityNeverDrained)) return false;
   taken_.clear();
   queue_.take(level, kFlushChunk, taken_);
-  add(counters_.queue_operations, static_cast<std::int64_t>(taken_.size()));
   for (const std::int32_t record : taken_) {
     at(record).stage = Stage::kWriting;
     if (mutated(Mutation::kWritingNotCounted)) count(at(record).due, -1);
@@ -284,7 +279,6 @@ void FlushWorker::write(std::int32_t index) {
 
 void FlushWorker::land(std::int32_t index) {
   const Record record = at(index);
-  count_live(-1);  // first: whoever sees that all has landed sees that none is left
   if (!mutated(Mutation::kWritingNotCounted)) count(record.due, -1);
   if (record.gradient == kNone) {
     if (record.write_back) segment_->rank(record.rank).landed_back.value.fetch_add(1, std::memory_order_release);
@@ -327,15 +321,9 @@ void FlushWorker::count(std::int64_t due, int change) {
   if (due != kNever && due >= open_) due_counts_[static_cast<std::size_t>(due & (due_ring_ - 1))] += change;
 }
 
-void FlushWorker::count_live(std::int64_t change) {
-  const auto live = static_cast<std::int64_t>(records_.size() - free_records_.size());
-  counters_.live_records.store(live + change, std::memory_order_relaxed);
-}
-
 // Steps are open up to the first one that a record is due at, and no further than is registered. This never moves back:
 // what is registered later is due later.
 void FlushWorker::publish_open() {
-  count_live(0);
   const std::int64_t limit = registered_ + (mutated(Mutation::kRegisteredOneStepLate) ? 1 : 0);
   std::int64_t open = open_;
   while (open < limit && due_counts_[static_cast<std::size_t>(open & (due_ring_ - 1))] <= 0) ++open;

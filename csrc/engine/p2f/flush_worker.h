@@ -77,7 +77,6 @@ class FlushWorker {
   // The gate.
   void count(std::int64_t due, int change) FRUGAL_REQUIRES(thread_);
   void publish_open() FRUGAL_REQUIRES(thread_);
-  void count_live(std::int64_t change) FRUGAL_REQUIRES(thread_);  // as it will be after a change
 
   Record& at(std::int32_t record) FRUGAL_REQUIRES(thread_) { return records_[static_cast<std::size_t>(record)]; }
   Incoming& incoming_of(std::int64_t step, int rank) FRUGAL_REQUIRES(thread_) {

@@ -68,13 +68,11 @@ TEST(EngineOracle, CountersAddUp) {
     gradients += rank.gradients_sent;
     EXPECT_EQ(rank.steps, shape.steps);
     EXPECT_GT(rank.cache_reads, 0);
-    EXPECT_GT(rank.staging_peak_bytes, 0);
   }
   for (const FlushWorkerStatistics& worker : outcome.statistics.workers) {
     landed += worker.values;
     EXPECT_EQ(worker.flushed_rows, worker.values + worker.gradients);
     gradients -= 2 * worker.gradients;  // with two ranks a record of gradients comes from both
-    EXPECT_EQ(worker.live_records, 0);
   }
   EXPECT_EQ(reads, rows);
   EXPECT_EQ(landed, sent);
@@ -95,7 +93,6 @@ TEST(EngineOracle, ARankWhoseReadsFollowItsStoresNeedsNoFlushWorkers) {
     EXPECT_EQ(rank.write_backs_sent > 0, slots > 0);
     ASSERT_EQ(outcome.statistics.workers.size(), 1u);  // its numbers are the rank's own
     EXPECT_EQ(outcome.statistics.workers[0].flushed_rows, rank.values_sent + rank.write_backs_sent);
-    EXPECT_EQ(outcome.statistics.workers[0].queue_operations, 0);
   }
 }
 
