@@ -6,6 +6,7 @@ figure that no file in benchmarks/results holds shows as a dash, so a page never
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -204,10 +205,16 @@ def several_gpus(results: Results) -> str:
     return table(heads, rows)
 
 
+@functools.lru_cache(None)
+def by_model() -> Dict[str, Any]:
+    """What the model of a GPU's step (gpu_model.py) gives."""
+    return gpu_model.predictions(gpu_model.measured())
+
+
 def cards_without_peer(_results: Results) -> str:
     """What several consumer cards would give over one, by a model (gpu_model.py)."""
     cards, columns = ("RTX 3090", "RTX 4090"), ("2, desktop", "2", "4", "8")
-    predicted, rows = gpu_model.predictions(gpu_model.measured())["cards"], []
+    predicted, rows = by_model()["cards"], []
     for what, setting in (("FB15k, by columns", "fb15k"), ("20 M entities, `--parallel rows`", "20m_rows"),
                           ("20 M entities, by columns", "20m")):
         for name in ("TransE_l2", "ComplEx", "RotatE"):
@@ -221,7 +228,7 @@ def cards_without_peer(_results: Results) -> str:
 
 def gpu_model_sentence(_results: Results) -> str:
     """How near the model comes to what was measured."""
-    legs = gpu_model.predictions(gpu_model.measured())["checked"]
+    legs = by_model()["checked"]
     checks = [leg for leg in legs.values() if not leg["solved"]]
     of_gpus = []
     for count, name in ((1, "one GPU"), (2, "two"), (4, "four")):
