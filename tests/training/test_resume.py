@@ -82,6 +82,7 @@ def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
     step = int(checkpoint.name[5:])
     runs.resume(folder, "--max_step", step + 7)
     assert tables(folder) == tables(runs("--max_step", step + 7))
+    assert not (folder / "checkpoints").exists()  # the run goes on from its saved tables
 
 
 @pytest.mark.parametrize("resumed", [False, True])

@@ -244,6 +244,9 @@ class TrainingRun:
 
     # ---- training
 
+    def start(self) -> None:
+        """What may still refuse the run before its first step."""
+
     @_says_what_is_left
     def train(self) -> None:
         """Run the steps that are left, with validations and checkpoints on the way. Raises Diverged."""
@@ -435,5 +438,5 @@ class TrainingRun:
                 save_final_state(new_folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
                                  self._state())
             self._write_result(new_folder)
-        if self._keeps_checkpoints:  # states of an earlier part, which kept none
-            shutil.rmtree(self.folder / STATES, ignore_errors=True)
+        # Of an earlier part: states if it kept no checkpoints, or one that was written when it was interrupted.
+        shutil.rmtree(self.folder / (STATES if self._keeps_checkpoints else CHECKPOINTS), ignore_errors=True)
