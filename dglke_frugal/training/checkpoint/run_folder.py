@@ -78,7 +78,7 @@ def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     return {**numbers_flags(config), **data.to_dict()}
 
 
-def check_flags(config: TrainConfig, checkpoint: Optional[Checkpoint]) -> None:
+def check_same_flags(config: TrainConfig, checkpoint: Optional[Checkpoint]) -> None:
     """Raise InputError, naming the flags, if a run's numbers would be others than those of its checkpoint, if any."""
     if checkpoint is not None:
         checkpoint.check_config(numbers_flags(config), apart_from=DATA_KEYS)

@@ -158,12 +158,11 @@ class Rank0Run(RankRun):
         if self._group is not None:
             self._group.close(failed=error is not None and not isinstance(error, SystemExit))
 
-    def train(self) -> None:
+    def start(self) -> None:
         self._group = self._processes.start()
         self._group.from_first(self._hello())
         self._group.barrier()  # all are ready
         self.tables.still = False
-        super().train()
 
     def _hello(self) -> Dict[str, Any]:
         """What the others have to know."""

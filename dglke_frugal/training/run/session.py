@@ -23,9 +23,10 @@ from ...score_rule import log_if_two_formulas
 from ..batches.metis_owners import check_metis
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
-from ..checkpoint.run_folder import check_flags, create_run_folder, finished_steps, write_flags
+from ..checkpoint.run_folder import check_same_flags, create_run_folder, finished_steps, write_flags
 from ..log.messages import end_lines, epochs, graph_facts, reading_lines, start_lines
 from ..plan.memory_plan import DEVICE, HOST, GraphSize
+from ..processes.process_group import RankError
 from ..tables.unit_rows import normalize_table
 from .epochs import in_steps
 from .resume import with_seed_of
@@ -107,7 +108,7 @@ class Session:
                 with self.together():
                     check_saves(config, resume)
                     config = with_seed_of(config, resume)
-                    check_flags(config, last_state(resume))
+                    check_same_flags(config, last_state(resume))
             threads = thread_count(self.own_config(config))
             _native.set_num_threads(threads)
             warm_start = open_warm_start(config, resume)
@@ -152,8 +153,9 @@ class Session:
                                planned_device_bytes=plan.memory.bytes(DEVICE))
             run.seconds["initialization"] = time.perf_counter() - began
             print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
-            unless_refused.pop_all()
             began = time.perf_counter()
+            run.start()
+            unless_refused.pop_all()
             run.train()
             print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
             run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
@@ -167,7 +169,7 @@ def _removes(folder: Path):
     """What a stack calls at its end: a run that is refused before its first step has no folder, which --resume auto
     would go on with. This process holds the folder, so that no other one has gone on with it."""
     def remove(_, error, __) -> None:
-        if isinstance(error, InputError) or shortage(error) or refused_path(error):
+        if isinstance(error, (InputError, RankError)) or shortage(error) or refused_path(error):
             shutil.rmtree(folder, ignore_errors=True)
 
     return remove
@@ -212,7 +214,7 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
         return False
     steps, reached = finished
     if config.run.max_step <= reached:
-        check_flags(with_seed_of(config, folder), last_state(folder))
+        check_same_flags(with_seed_of(config, folder), last_state(folder))
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
     if last_state(folder) is None:

@@ -9,7 +9,7 @@ import numpy as np
 from ... import _native
 from .losses import Losses
 
-LOSSES = ("positive", "negative", "regularization", "total")
+REPORTED = ("positive", "negative", "regularization", "total")
 STEPS_AT_ONCE = 64  # whose losses are added together
 
 
@@ -51,7 +51,7 @@ class HostStep(Step):
     """A step that has its losses at once, and sums them on the host."""
 
     def __init__(self):
-        self._sums, self._steps = [0.0] * len(LOSSES), 0
+        self._sums, self._steps = [0.0] * len(REPORTED), 0
         self._new = []  # between two steps everything takes long, for it has left the processor's caches
 
     def run_rows(self, batch, *tables):
@@ -62,7 +62,7 @@ class HostStep(Step):
         return losses
 
     def _add_new(self) -> None:
-        for name_at, name in enumerate(LOSSES):
+        for name_at, name in enumerate(REPORTED):
             for losses in self._new:
                 self._sums[name_at] += getattr(losses, name)
         self._steps += len(self._new)
@@ -75,5 +75,5 @@ class HostStep(Step):
     def take_losses(self):
         self._add_new()
         means = [total / max(1, self._steps) for total in self._sums]
-        self._sums, self._steps = [0.0] * len(LOSSES), 0
+        self._sums, self._steps = [0.0] * len(REPORTED), 0
         return Losses(*means)

@@ -72,7 +72,7 @@ def test_a_rank_that_lacks_something_ends_all_as_one_process_ends(ranks, thrower
 
 
 def test_a_rank_whose_libraries_do_not_fit_into_memory_says_so(ranks):
-    arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
+    arguments, folder = ranks.arguments("--num_proc", 2, *LONG)
     refuse = """
 class Refuse:
     def find_spec(self, name, path=None, target=None):
@@ -86,6 +86,7 @@ if rank == 1:
     assert process.returncode == 2 and "Traceback" not in output
     messages = "Rank 1 has ended with exit code 2; it said last: this process can have no more memory"
     assert messages in output.splitlines()[-1]
+    assert not folder.exists()  # as that of one process that is refused before its first step
 
 
 def test_a_rank_that_cannot_start_is_reported(ranks):
