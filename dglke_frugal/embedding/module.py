@@ -289,8 +289,10 @@ class Embedding(nn.Module):
     @property
     @one_thread_at_a_time
     def num_keys(self) -> int:
-        """How many keys have a row."""
-        return len(self._keyed)
+        """How many keys have a row. AttributeError for a table without keys."""
+        if self._keys is None:
+            raise AttributeError
+        return len(self._keys)
 
     @property
     def learning_rate(self) -> float:

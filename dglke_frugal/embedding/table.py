@@ -33,7 +33,8 @@ GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made
 
 
 OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, "
-             "or call discard_prefetched() first")
+             "or call discard_prefetched() first; close() forgets what was prefetched, so call it behind the loop that "
+             "prefetches")
 BESIDES_BYTES = 64 << 20  # for start values on their way into the table, and for lookups
 FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it "
           "does not have; call close() on the module before forking, or start the process by the method 'spawn'")

@@ -372,6 +372,19 @@ def test_lookups_must_come_in_the_order_of_prefetch():
     module(torch.tensor([2]))
 
 
+def test_a_table_that_is_closed_while_lookups_are_prefetched_says_so_at_the_next_one():
+    module, batches = make(), [torch.tensor([i]) for i in range(9)]
+    with pytest.raises(RuntimeError, match=r"close\(\) forgets"):
+        for ids in Lookahead(batches, lambda ids: {module: ids}, 2):
+            module(ids)
+            module.close()
+
+
+def test_a_table_without_keys_has_no_number_of_keys():
+    assert not hasattr(make(), "num_keys") and hasattr(Embedding(embedding_dim=2, optimizer=optim.SGD(0.1),
+                                                                 keys="int64", capacity=9), "num_keys")
+
+
 @pytest.mark.parametrize("bag", [False, True])
 def test_nan_is_found_if_asked_for(bag):
     make_one = dglke_frugal.EmbeddingBag if bag else Embedding
