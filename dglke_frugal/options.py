@@ -23,18 +23,21 @@ from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
 @dataclass(frozen=True)
 class Loss:
-    """A value of --loss_genre. margin: it has one. pairwise: it may compare each negative with its positive."""
+    """A value of --loss_genre. margin: it has one. pairwise: it may compare each negative with its positive.
+    weighs_itself: it weighs negatives by their scores, so that -adv does not go with it."""
 
     margin: bool = False
     pairwise: bool = False
+    weighs_itself: bool = False
 
 
 LOSSES = {"Hinge": Loss(margin=True, pairwise=True), "Logistic": Loss(pairwise=True), "Logsigmoid": Loss(),
-          "BCE": Loss(), "Softmax": Loss()}
+          "BCE": Loss(), "Softmax": Loss(weighs_itself=True)}
 WITH_MARGIN, WITH_PAIRS = (" or ".join(name for name, loss in LOSSES.items() if getattr(loss, attribute))
                            for attribute in ("margin", "pairwise"))
 WITH_LONG_ENTITIES, WITH_LONG_RELATIONS = (", ".join(model.name for model in MODELS if model.doubled[table])
                                            for table in (0, 1))
+WITH_PHASES = ", ".join(model.name for model in MODELS if model.phases)
 CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "direct", "sync", "none")
 PARTITIONS = ("random", "relation", "metis", "hash", "range")
@@ -161,8 +164,8 @@ class ModelConfig:
                                        lambda config: has_two_formulas(config.model.model_name)))
     reciprocal: bool = option(False, "give each relation an inverse, and rank heads as tails of the inverse",
                               changes=ALWAYS)
-    init: str = option("uniform", "start values: uniform in +-S, normal of deviation S, or xavier times S",
-                       changes=ALWAYS, choices=INITS)
+    init: str = option("uniform", "start values: uniform in +-S, normal of deviation S, xavier times S; not "
+                       f"{WITH_PHASES} relations", changes=ALWAYS, choices=INITS)
     init_scale: Optional[float] = option(None, "S of --init", changes=ALWAYS, type=float, metavar="S",
                                          default_words="uniform: (gamma + 2) / hidden_dim; normal: 0.001; xavier: 1")
     normalize_entities: bool = option(False, "entity rows have length 1, at the start and after each step",
@@ -675,16 +678,15 @@ def check(config: TrainConfig) -> None:
         raise InputError(f"--pairwise does not go with --loss_genre {config.loss.loss_genre}; use {WITH_PAIRS}")
     if config.loss.pairwise and config.loss.neg_adversarial_sampling:
         raise InputError("--pairwise does not go with -adv; give one of the two")
-    if config.loss.loss_genre == "Softmax" and config.loss.margin != LossConfig.margin:
-        raise InputError(f"--margin is of --loss_genre {WITH_MARGIN}, and Softmax has none; leave it out")
-    if config.loss.loss_genre == "Softmax" and config.loss.neg_adversarial_sampling:
-        raise InputError("-adv does not go with --loss_genre Softmax, which weighs negatives by their scores itself; "
-                         "leave it out")
+    if config.loss.neg_adversarial_sampling and LOSSES[config.loss.loss_genre].weighs_itself:
+        raise InputError(f"-adv does not go with --loss_genre {config.loss.loss_genre}, which weighs negatives by "
+                         "their scores itself; leave it out")
     if config.loss.neg_adversarial_sampling and not config.loss.adversarial_temperature > 0:
         raise InputError("--adversarial_temperature must be above 0 for -adv")
     _check_model(config.model)
     if config.model.is_custom and config.evaluation.neg_sample_size_eval > 0:
-        raise InputError("a custom model is ranked against all entities; leave --neg_sample_size_eval out")
+        raise InputError(f"--model_name {config.model.model_name} is ranked against all entities; leave "
+                         "--neg_sample_size_eval out")
     _check_device(config.device)
     if config.store.flush == "direct" and not _on_gpu(config):
         raise InputError("--flush direct is for GPUs, which store new values into the host table themselves; use "

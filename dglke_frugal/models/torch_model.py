@@ -1,4 +1,4 @@
-"""A custom model: a score function in torch, which autograd differentiates."""
+"""A score function in torch, which autograd differentiates: a custom one, named MODULE:CLASS, or one of the package."""
 from __future__ import annotations
 
 import operator

@@ -12,6 +12,7 @@ import pytest
 from dglke_frugal.cli import flags
 from dglke_frugal.cli.flag_help import described, described_arguments, help_lines, page
 from dglke_frugal.cli.main import COMMANDS
+from dglke_frugal.models import MODELS
 from dglke_frugal.options import OPTIONS, TrainConfig
 from dglke_frugal.option import option, options
 
@@ -31,6 +32,10 @@ def test_there_are_dglkes_41_flags():
 def test_defaults_are_the_configurations():
     _, parsed = parse("")
     assert {**vars(parsed), "gpu": tuple(parsed.gpu)}.items() <= TrainConfig().to_flags().items()
+
+
+def test_the_help_of_init_names_models_whose_relations_do_not_go_by_it():
+    assert all(model.name in OPTIONS["init"].help for model in MODELS if model.phases)
 
 
 @pytest.mark.parametrize("each", [each for each in OPTIONS.values() if each.choices], ids=lambda each: each.name)

@@ -25,6 +25,7 @@ def unused(*arguments, resumed=False):
     (["-m", 2], "margin"),
     (["-m", 1], "margin"),  # the default, but given
     (["-m", 2, "--loss_genre", "Hinge"], ""),
+    (["-m", 2, "--loss_genre", "Softmax"], "margin"),
     (["-a", 2], "adversarial_temperature"),
     (["-a", 2, "-adv"], ""),
     (["--lr_factor", 0.3], "lr_factor"),

@@ -93,7 +93,6 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
     (["--loss_genre", "BCE", "--labels", "kvsall", "--gpu", 0], "trains on the CPU"),
     (["--loss_genre", "Logsigmoid"], "add --loss_genre Softmax"),
     (["-adv"], "leave it out"),
-    (["-m", 2], "leave it out"),
     (["-pw"], "--pairwise does not go with --loss_genre Softmax"),
     (["--num_proc", 2], "one process"),
     (["--flush", "p2f"], "leave --flush"),
