@@ -83,7 +83,7 @@ ON_CARD, IN_HOST, PEER = Step("H100"), Step("H100", host=True), Step("H100", gpu
 ONE, TWO, FOUR = "train_gpu-1gpu", "ranks-2gpus", "ranks-4gpus"
 SOLVED: Dict[Leg, Step] = {
     (TWO, "fb15k", "one_on_device"): ON_CARD, (TWO, "models", "RotatE_one"): replace(ON_CARD, model="RotatE"),
-    (TWO, "large", "one"): IN_HOST, (TWO, "large", "columns_default_2"): replace(PEER, host=True)}
+    (TWO, "large", "one"): IN_HOST, (TWO, "large", "columns_2"): replace(PEER, host=True)}
 CHECKED: Dict[Leg, Step] = {  # the large graph of train_gpu has more triples, so a cache misses more
     (ONE, "fb15k", "frugal_default"): ON_CARD, (TWO, "models", "ComplEx_one"): replace(ON_CARD, model="ComplEx"),
     (ONE, "large", "frugal"): replace(IN_HOST, missed=1938),
@@ -93,10 +93,10 @@ CHECKED: Dict[Leg, Step] = {  # the large graph of train_gpu has more triples, s
     (TWO, "fb15k", "columns_on_device_2"): PEER,
     **{(TWO, "models", f"{model}_columns_2"): replace(PEER, model=model) for model in ("ComplEx", "RotatE")},
     (TWO, "large", "columns_uncached_2"): replace(PEER, host=True, missed=TOUCHED[2]),
-    (TWO, "large", "columns_fp16_default_2"): replace(PEER, host=True, row=HALF_ROW),
+    (TWO, "large", "columns_fp16_2"): replace(PEER, host=True, row=HALF_ROW),
     (TWO, "large", "rows_meet_uncached_no_peer_2"): Step("H100", gpus=2, way="rows", host=True),
     **{(FOUR, part, f"{leg}_{gpus}"): Step("H200", gpus=gpus, way="peer", host=part == "large")
-       for part, leg in (("fb15k", "columns_on_device"), ("large", "columns_default")) for gpus in (2, 4)}}
+       for part, leg in (("fb15k", "columns_on_device"), ("large", "columns")) for gpus in (2, 4)}}
 
 
 class Model:

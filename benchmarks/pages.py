@@ -112,7 +112,7 @@ def speed(results: Results) -> str:
     rows = [[results.machine(file), "FB15k", millions(ours), millions(theirs), over(ours, theirs), f"`{command}`"]
             for file, ours, theirs, command in fb15k_rates(results)]
     one = results("train_gpu-1gpu", "large", "frugal", "triples_per_second")
-    two = best_rate(results, "ranks-2gpus", "large", "columns_default_2", "columns_2", "columns_whole_2")
+    two = results("ranks-2gpus", "large", "columns_2", "triples_per_second")
     what = "20 M entities, 33 GB, 5 % cached"
     rows.append([results.machine("train_gpu-1gpu"), what, millions(one), NOTHING, NOTHING,
                  "`benchmarks.train_gpu --part large`"])
@@ -188,8 +188,8 @@ def several_gpus(results: Results) -> str:
         ("FB15k, ComplEx", "complex", "models", "ComplEx_one", ["ComplEx_columns"]),
         ("FB15k, RotatE, dim 200", "rotate", "models", "RotatE_one", ["RotatE_columns"]),
         ("20 M entities, TransE_l2, 5 % cached", "20m", "large", "one",
-         ["columns_default", "columns", "columns_whole"]),
-        ("the same, `--row_dtype fp16`", "20m_fp16", "large", "one_fp16", ["columns_fp16_default", "columns_fp16"]),
+         ["columns"]),
+        ("the same, `--row_dtype fp16`", "20m_fp16", "large", "one_fp16", ["columns_fp16"]),
         ("20 M entities, `--peer off`, data parallel", "20m_rows", "large", "one",
          ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"])):
         cells = [what]
@@ -265,7 +265,7 @@ def p2f_in_short(results: Results) -> str:
                 best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
     cached, resident = (millions(results("train_gpu-1gpu", "fb15k", leg, "triples_per_second"))
                         for leg in ("frugal", "frugal_default"))
-    columns = millions(best_rate(results, "ranks-2gpus", "large", "columns_default_2", "columns_2", "columns_whole_2"))
+    columns = millions(results("ranks-2gpus", "large", "columns_2", "triples_per_second"))
     words = (
         "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to host "
         "memory while later steps compute. **Flush threads** do that for several processes on the CPU that leave a "
