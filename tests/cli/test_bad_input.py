@@ -103,6 +103,7 @@ BAD = {
     "config file that is no YAML": (*yaml("a: [1\n"), ["c.yaml"]),
     "config file with a list for a number": (*yaml("hidden_dim: [8, 9]"),
                                              ["c.yaml, line 1", "hidden_dim", "one value"]),
+    "config file with an empty list for a number": (*yaml("lr: []"), ["c.yaml, line 1", "'lr' is []", "one value"]),
     "config file with text for a switch": (*yaml("seed: 1\ntest: 'no'"),
                                            ["c.yaml, line 2", "'test' is 'no'", "true or"]),
     "config file with a number of hours": (*yaml("max_step: 1:30"), ["--max_step", "1:30"]),

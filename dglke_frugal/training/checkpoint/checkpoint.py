@@ -21,7 +21,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ...errors import InputError, remedy_of_reading, shortage
-from ...files import read_json, replace_file, sync_folder
+from ...files import npy_errors, read_json, read_npy, replace_file, sync_folder
 from ...store.row_blocks import row_blocks
 
 FORMAT = 1
@@ -97,7 +97,7 @@ class Checkpoint:
         """An array memory-mapped, its checksum left alone. InputError, with this remedy, if its file is another's."""
         path, stored = self.path / f"{name}.npy", self.arrays[name]
         try:
-            array = np.lib.format.open_memmap(path, mode="r")
+            array = read_npy(path)
             if (array.shape, array.dtype) != (stored.shape, np.dtype(stored.dtype)):
                 raise ValueError(f"it holds {array.dtype} {array.shape}")
             return array
@@ -283,6 +283,7 @@ def _write_array(path: Path, array: np.ndarray) -> StoredArray:
         return StoredArray(array.shape, array.dtype.str, file.tell(), checksum)
 
 
+@npy_errors()
 def _skip_header(file, stored: StoredArray) -> bytes:
     """Leave `file` where the elements begin and return what stands before them."""
     np.lib.format.read_magic(file)

@@ -247,6 +247,8 @@ def test_the_names_that_a_run_writes_are_counted(runs):
     graph = load_graph("small", *(json.loads((folder / "config.json").read_text())[key] for key in
                                   ("data_path", "format", "data_files")))
     assert names <= graph_size(graph).name_maps < 1.1 * names
+    config = TrainConfig.from_flags({"model_name": "TransE_l2"})
+    assert plan_memory(config, graph_size(graph)).parts["host"]["names"] == graph_size(graph).name_maps
     assert graph_size(graph).training == len(graph.train) < graph_size(graph).triples
 
 
