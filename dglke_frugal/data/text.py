@@ -51,7 +51,7 @@ def open_input(path: Path, read_once: bool = False):
             raise InputError(f"{path} is a pipe or a device, and data files are read several times, by --resume and "
                              "dglke_eval as well; write what comes out of it to a file and name that")
         return open(path, "rb", buffering=0)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist; check --data_path, --dataset and --data_files") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder where a file is needed; check --data_path and --data_files") from None

@@ -273,7 +273,8 @@ def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, refused, tmp_
 
 
 def test_the_command(plan, small, capsys):
-    found, code, _ = plan("--entities", 1000, "--relations", 10, "--triples", 5000, "--model_name", "TransE_l2")
+    found, code, _ = plan("--entities", 1000, "--relations", 10, "--triples", 5000, "--model_name", "TransE_l2",
+                          "--data_path", "nowhere")
     assert code == 0 and found["fits"] and found["host"]["parts"]["entity table"] == 1000 * 1664
     found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)
     assert code == 2 and not found["fits"] and found["problem"] in error
