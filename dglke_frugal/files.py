@@ -13,11 +13,8 @@ import shutil
 import stat
 import sys
 import tempfile
-import tokenize
 from pathlib import Path
 from typing import IO, Any, Iterator, Optional
-
-import numpy as np
 
 from .errors import InputError, remedy_of_reading, shortage
 
@@ -209,27 +206,6 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
     except ValueError as error:
         reason = str(error).partition("; use sys.")[0]  # Python's advice on long integers is for programmers
     raise InputError(f"cannot read {path}: {reason}; {remedy}")
-
-
-@contextlib.contextmanager
-def npy_errors() -> Iterator[None]:
-    """ValueError for whatever is wrong with a file of NumPy's: it raises errors of Python's parser for damaged headers,
-    and says of files that are none how to unpickle them, which nobody should."""
-    try:
-        yield
-    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
-        if isinstance(error, ValueError) and "pickle" not in str(error):
-            raise
-        raise ValueError("it is no .npy file of numbers, or its beginning is damaged") from error
-
-
-@npy_errors()
-def read_npy(path: str | os.PathLike, mmap_mode: Optional[str] = "r") -> Any:
-    """An array that np.save wrote, memory-mapped by default. Raises OSError, or ValueError for a damaged file."""
-    found = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    if not isinstance(found, np.ndarray):
-        raise ValueError("it holds several arrays")
-    return found
 
 
 def _status(path: Path) -> Optional[os.stat_result]:

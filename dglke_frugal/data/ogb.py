@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..extras import install_command
-from ..files import read_npy
+from ..npy_files import read_npy
 from ..progress import progress
 from .cache import Sink
 from .text import open_input

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError
-from ..files import read_npy, replace_file
+from ..files import replace_file
+from ..npy_files import read_npy
 from ..store.row_blocks import row_blocks
 
 KINDS = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"), "U64": np.dtype("<u8")}

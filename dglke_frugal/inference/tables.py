@@ -15,8 +15,9 @@ from ..data.fingerprint import file_checksum
 from ..divergence import checked_blocks
 from ..errors import InputError, remedy_of_reading, shown
 from ..evaluation.model import EmbeddingModel
-from ..files import check_replaced, read_json, read_npy
+from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_custom, model_names
+from ..npy_files import read_npy
 from ..options import LARGEST
 from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_dglke_run

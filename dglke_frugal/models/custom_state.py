@@ -9,7 +9,8 @@ import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
 from ..errors import InputError
-from ..files import npy_errors, replace_file
+from ..files import replace_file
+from ..npy_files import npy_errors
 from .model import Model
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError
-from ..files import read_npy, replace_file
+from ..files import replace_file
+from ..npy_files import read_npy
 from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaRows
 from .row_blocks import row_blocks
 from .row_bytes import FLOAT

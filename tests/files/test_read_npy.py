@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dglke_frugal.files import read_npy
+from dglke_frugal.npy_files import read_npy
 
 
 @pytest.mark.filterwarnings("ignore")  # of NumPy, about headers that hardly are any

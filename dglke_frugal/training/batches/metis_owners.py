@@ -16,7 +16,8 @@ from ... import _native
 from ...data import KnowledgeGraph
 from ...errors import InputError
 from ...extras import install_command
-from ...files import read_npy, replace_file
+from ...files import replace_file
+from ...npy_files import read_npy
 from ...store.device.shared_segment import SharedSegment
 
 OWNERS_FILE = "partition.npy"

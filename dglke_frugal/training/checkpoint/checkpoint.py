@@ -21,7 +21,8 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ...errors import InputError, remedy_of_reading, shortage
-from ...files import npy_errors, read_json, read_npy, replace_file, sync_folder
+from ...files import read_json, replace_file, sync_folder
+from ...npy_files import npy_errors, read_npy
 from ...store.row_blocks import row_blocks
 
 FORMAT = 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...data.fingerprint import file_checksum
 from ...errors import InputError
-from ...files import read_npy
+from ...npy_files import read_npy
 from ...saved_tables import SavedTables
 from ..tables.tables import Tables
 from .checkpoint import Checkpoint, CheckpointFolder
