@@ -10,7 +10,7 @@ PACKAGE = "dglke_frugal"
 # From the bottom to the top: each imports only what comes before it, within functions too. A folder stands for all in
 # it that has no place of its own.
 LAYERS = """
-errors nearest version arrays available_memory hardware extras progress output files saved_tables frames
+errors nearest version arrays npy_files available_memory hardware extras progress output files saved_tables frames
 divergence models models.device
 score_rule flag_values option options removed_flags
 optim store.device store.rows store embedding

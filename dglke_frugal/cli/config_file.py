@@ -85,13 +85,13 @@ def _value_of(loader: Any, node: Any) -> Any:
 
 def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
     """A flag and its value as command-line arguments. where: what gave it, for the sentence of an InputError."""
-    if value is None or value == []:
+    takes_list = key in OPTIONS and OPTIONS[key].many
+    if value is None or takes_list and value == []:
         return []
     if default is False and not isinstance(value, bool):
         raise InputError(f"{where}: '{key}' is {_named(value)}; write true or false, without quotes")
     if isinstance(default, bool) and not isinstance(value, list):
         return [f"--{key}={value}"]
-    takes_list = key in OPTIONS and OPTIONS[key].many
     if isinstance(value, list) and not takes_list:
         raise InputError(f"{where}: '{key}' is {_named(value)}; it takes one value, so write it without brackets")
     values = value if isinstance(value, list) else [value]

@@ -60,7 +60,8 @@ def main(argv):
         raise InputError("--preset auto goes by a graph that is there, and --entities are of none; leave one of the "
                          "two out")
     with messages_apart_from("/dev/stdout" if own.json else None):
-        _, config = configuration(rest)
+        of_size = [] if own.entities is None else ["--dataset", "planned"]  # which need not be in --data_path
+        _, config = configuration([*of_size, *rest])
     if own.nnodes != 1:
         _plan_machines(own, config)
         return

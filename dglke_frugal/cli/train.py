@@ -96,7 +96,7 @@ def _count_epochs(own, asked, given):
 def _find_data(own, asked):
     """Where no --format is given: the files of a folder with a train file, --data_path/--dataset or --data_path, or of
     a --data_path that is a file."""
-    from ..data.find_files import flags_of_path
+    from ..data.find_files import LOOKED_FOR, flags_of_path
     from ..data.load import BUILT_IN
 
     if asked.keys() & {"format", "data_files"} or own.dataset in BUILT_IN and "dataset" in asked:
@@ -106,6 +106,9 @@ def _find_data(own, asked):
     if not named and (path / own.dataset).exists():
         return
     found = (named and flags_of_path(path / own.dataset)) or flags_of_path(path)
+    if not (found or named) and "data_path" in asked:  # whose user did not ask for the default data set
+        raise InputError(f"{path} has neither a file {LOOKED_FOR} nor the data set {own.dataset}; correct --data_path, "
+                         f"name the files with --format and --data_files, or fetch it with --dataset {own.dataset}")
     vars(own).update({**found, **({"dataset": own.dataset} if named else {})})
 
 

@@ -54,8 +54,8 @@ def white_space_lines(graph: KnowledgeGraph) -> List[str]:
     for what, names in (("entities", graph.entity_names), ("relations", graph.relation_names)):
         pairs = names.told_apart_by_white_space()
         if pairs:
-            lines.append(f"{len(pairs):,} names of {what} differ from another one only in white space at their ends, "
-                         f"as {pairs[0][0]!r} and {pairs[0][1]!r}; they are {what} of their own")
+            lines.append(f"{len(pairs):,} of the names of {what} differ only in white space at their ends from another "
+                         f"one, as {pairs[0][0]!r} from {pairs[0][1]!r}; they are {what} of their own")
     return lines
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..extras import install_command
+from ..npy_files import read_npy
 from ..progress import progress
 from .cache import Sink
 from .text import open_input
@@ -259,8 +260,8 @@ def load_npy(path: Path, shape: tuple) -> np.ndarray:
     with open_input(path):
         pass
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        values = read_npy(path)
+    except (ValueError, OSError) as error:
         raise InputError(f"{path} is damaged or no .npy file of numbers ({str(error)[:120]}); "
                          "fetch the data set again") from error
     return _integers(path, {path.stem: values}, path.stem, shape)

@@ -51,7 +51,7 @@ def open_input(path: Path, read_once: bool = False):
             raise InputError(f"{path} is a pipe or a device, and data files are read several times, by --resume and "
                              "dglke_eval as well; write what comes out of it to a file and name that")
         return open(path, "rb", buffering=0)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist; check --data_path, --dataset and --data_files") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder where a file is needed; check --data_path and --data_files") from None
@@ -181,7 +181,10 @@ def count_lines(path: Path, header: bool = False) -> int:
 
 
 def with_header(path: Path, lines: LineFormat) -> LineFormat:
-    """How the lines of a file of names are laid out, if its first one may name the columns (head, relation, tail)."""
+    """How the lines of a file of names are laid out, if its first one may name the columns (head, relation, tail).
+
+    Raises InputError if it names others before them, which would be read in their place.
+    """
     with unpacked(open_input(path)) as file:
         try:
             first = file.read(1000).partition(b"\n")[0].decode("utf-8", "replace")
@@ -189,7 +192,11 @@ def with_header(path: Path, lines: LineFormat) -> LineFormat:
             return lines
     cells = [cell.strip() for cell in first.strip().split(lines.delimiter)]
     order = header_order(cells)
-    if order is None or max(order) > 2 or len(cells[0]) == 1:  # h, r and t may well be names
+    if order is not None and max(order) > 2:
+        columns = ", ".join(str(place + 1) for place in order)
+        raise InputError(f"{path}, line 1 names head, relation and tail in columns {columns}, and triples of text "
+                         "files are in the first three; move them there")
+    if order is None or len(cells[0]) == 1:  # h, r and t may well be names
         return lines
     return replace(lines, header=True, order="".join("hrt"[order.index(place)] for place in range(3)))
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
+from ..npy_files import read_npy
 from ..store.row_blocks import row_blocks
 
 KINDS = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"), "U64": np.dtype("<u8")}
@@ -59,7 +60,7 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
     """
     suffix = _suffix(path)
     try:
-        parts = ({"weight": np.lib.format.open_memmap(path, mode="r")} if suffix == ".npy" else _read_safetensors(path))
+        parts = ({"weight": read_npy(path)} if suffix == ".npy" else _read_safetensors(path))
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give a file that an Embedding saved") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:

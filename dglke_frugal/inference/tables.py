@@ -17,6 +17,7 @@ from ..errors import InputError, remedy_of_reading, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_custom, model_names
+from ..npy_files import read_npy
 from ..options import LARGEST
 from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_dglke_run
@@ -129,16 +130,16 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
     check_replaced(path.parent)
     saved = SavedTables.of(path.parent) if saved is None else saved
     try:
-        table = np.load(path, mmap_mode="r", allow_pickle=False)
+        table = read_npy(path)
     except FileNotFoundError:
         raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
                          "and that the run did not use --no_save_emb") from None
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError) as error:
         remedy = remedy_of_reading(error, "copy it again from the run that wrote it")
         raise InputError(f"cannot read {path}: {error}; {remedy}") from error
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype not in (np.float32, np.float16):
-        found = f"{table.dtype} of shape {table.shape}" if isinstance(table, np.ndarray) else "several arrays"
-        raise InputError(f"{path} holds {found}; an embedding table is float32 or float16 with one row per id")
+    if table.ndim != 2 or table.dtype not in (np.float32, np.float16):
+        raise InputError(f"{path} holds {table.dtype} of shape {table.shape}; an embedding table is float32 or float16 "
+                         "with one row per id")
     if 0 in table.shape:
         raise InputError(f"{path} is empty (shape {table.shape}); copy it again from the run that wrote it")
     if check_values:

@@ -10,6 +10,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 
 from ..errors import InputError
 from ..files import replace_file
+from ..npy_files import npy_errors
 from .model import Model
 
 
@@ -56,9 +57,9 @@ def save_state(model: torch.nn.Module, path: Path) -> None:
 def load_state(model: torch.nn.Module, path: Path) -> None:
     """Read what save_state wrote. Raises InputError: missing, damaged, or of a class that has changed since."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with npy_errors(), np.load(path, allow_pickle=False) as stored:
             state: Dict[str, torch.Tensor] = {name: torch.from_numpy(stored[name]) for name in stored.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}, the parameters of {model.name}: {error}; copy it again from the run "
                          "that wrote it") from error
     try:

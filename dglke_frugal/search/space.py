@@ -330,6 +330,8 @@ def _domain(value: Any, wrong) -> Union[Choice, Range]:
         low, high = float(low), float(high)
     if isinstance(low, int) and isinstance(step, float):
         raise wrong("has integers for low and high, so its step must be one, too")
+    if step is not None and abs((high - low) / step - round((high - low) / step)) > 1e-8:
+        raise wrong("has a step that does not lead from low to high; move high")
     return Range(low, high, bool(log), step)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
+from ..npy_files import read_npy
 from .flushing import EngineTable, InPlaceTable, RemoteTable, RankRows, ReplicaRows
 from .row_blocks import row_blocks
 from .row_bytes import FLOAT
@@ -280,7 +281,7 @@ def to_float16(values: np.ndarray) -> np.ndarray:
 def read_rows(path: str | os.PathLike, table: Any) -> None:
     """Fill a float32 table (rows, dim), which may only know slices of rows, from a .npy file. Raises InputError."""
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        values = read_npy(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give the folder of a finished run") from error
     except (OSError, ValueError) as error:

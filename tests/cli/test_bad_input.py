@@ -38,6 +38,9 @@ MAPS = {"entities__tsv": "0\ta\n1\tb\n2\tc\n", "relations__tsv": "0\tlikes\n1\tk
 IDS = {**MAPS, "ids__txt": "0\t0\t1\n1\t1\t2\n" * 8}
 BAD = {
     "data folder missing": ({}, [*RAW, "--data_path", "nowhere"], ["train.txt"]),
+    "a file for the data folder": (*good("--data_path", "{data}/train.txt"), ["does not exist; check --data_path"]),
+    "a folder without a train file": ({"triples__txt": GOOD}, [],
+                                      ["has neither a file train.txt", "--dataset FB15k"]),
     "training file missing": ({}, RAW, ["train.txt"]),
     "training file empty": ({"train__txt": ""}, RAW, ["train.txt"]),
     "two columns": ({"train__txt": GOOD + "a\tlikes\n"}, RAW, ["train.txt", "line 33"]),
@@ -103,6 +106,7 @@ BAD = {
     "config file that is no YAML": (*yaml("a: [1\n"), ["c.yaml"]),
     "config file with a list for a number": (*yaml("hidden_dim: [8, 9]"),
                                              ["c.yaml, line 1", "hidden_dim", "one value"]),
+    "config file with an empty list for a number": (*yaml("lr: []"), ["c.yaml, line 1", "'lr' is []", "one value"]),
     "config file with text for a switch": (*yaml("seed: 1\ntest: 'no'"),
                                            ["c.yaml, line 2", "'test' is 'no'", "true or"]),
     "config file with a number of hours": (*yaml("max_step: 1:30"), ["--max_step", "1:30"]),

@@ -118,6 +118,13 @@ def test_a_header_of_text_names_the_columns(tmp_path, lines, order):
         load_graph("x", tmp_path, "raw_udd_hrt", ["train.tsv"])
 
 
+@pytest.mark.parametrize("lines", ["id\thead\trelation\ttail\n1\ta\tr\tb\n", "id\tt\tr\th\n1\ta\tr\tb\n"])
+def test_a_header_that_names_other_columns_first_is_refused(tmp_path, lines):
+    (tmp_path / "train.tsv").write_text(lines)
+    with pytest.raises(InputError, match="train.tsv, line 1 names head, relation and tail in columns [42], 3, [24]"):
+        load_graph("x", tmp_path, "raw_udd_hrt", ["train.tsv"])
+
+
 def test_short_names_are_no_header(tmp_path):
     (tmp_path / "train.tsv").write_text("h\tr\tt\ns\tp\to\n")
     assert len(load_graph("x", tmp_path, "raw_udd_hrt", ["train.tsv"]).train) == 2

@@ -142,7 +142,7 @@ def test_missing_names_of_pandas(tmp_path):
     frame.loc[3, "tail"] = pandas.NA
     ids = pandas.DataFrame({"head": [0, 1, 2, 3], "relation": 0, "tail": pandas.array([1, 2, 3, None], dtype="Int64")})
     for given in (frame, ids, ids.astype({"tail": float})):
-        with pytest.raises(InputError, match="triples, row 3: the tail is missing"):
+        with pytest.raises(InputError, match="triples, row 3: the tail is missing;.*keep_default_na"):
             flags_of_triples(given, folder=tmp_path)
     whole = ids.assign(tail=pandas.array([1, 2, 3, 0], dtype="Int64"))
     assert flags_of_triples(whole, folder=tmp_path) == flags_of_triples(whole.astype(int), folder=tmp_path)

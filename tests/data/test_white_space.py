@@ -96,7 +96,7 @@ def test_a_split_reads_as_the_file_does(file, delimiter, tmp_path, capsys):
     trained = {name for head, _, tail in parts["train"] for name in (head, tail)}
     assert trained == set(graph_of(file, delimiter).entity_names)
     messages = capsys.readouterr().out
-    assert f"of {len(trained):,} entities" in messages and "differ from another one only in white space" in messages
+    assert f"of {len(trained):,} entities" in messages and "differ only in white space" in messages
 
 
 def test_trained_names_are_found_and_written_as_they_are(file, delimiter, tmp_path):
@@ -161,7 +161,7 @@ def test_names_told_apart_by_white_space_are_counted(tmp_path, names, pairs):
     graph = graph_of(tmp_path / "odd.tsv", "\t")
     assert list(graph.relation_names) == names
     messages = white_space_lines(graph)
-    assert len(messages) == bool(pairs) and all(f"{pairs} names of relations" in line for line in messages)
+    assert len(messages) == bool(pairs) and all(f"{pairs} of the names of relations" in line for line in messages)
 
 
 QUOTED = {"CSV": (",", '"Smith, John",born in,Paris', 1), "CSV, the tail": (",", 'John,born in,"Paris, Texas"', 3),

@@ -63,6 +63,7 @@ def test_what_is_written_is_what_is_searched(tmp_path):
     (("lr: 1e-2", "lr: 7"), "'lr' of a starting point cannot be 7"),
     (("lr: 1e-2", "margin: 7"), "'margin' of a starting point is not searched"),
     (("step: 8", "step: 0.5"), "its step must be one, too"),
+    (("step: 8", "step: 7"), "line 4: 'hidden_dim' has a step that does not lead from low to high"),
     (("{model_name: ComplEx, max_step: 40}", "[ComplEx]"), "line 1: 'flags' must map flags to values"),
     (("flags: {", "flags: {{"), "is not YAML"),
     (("low: 1e-3", 'low: !!int ""'), "is not YAML"),

@@ -17,6 +17,7 @@ from ...data import KnowledgeGraph
 from ...errors import InputError
 from ...extras import install_command
 from ...files import replace_file
+from ...npy_files import read_npy
 from ...store.device.shared_segment import SharedSegment
 
 OWNERS_FILE = "partition.npy"
@@ -65,12 +66,12 @@ def read_owners(folder: Path, entities: int, ranks: int) -> _native.RowOwners:
     """The owners that are kept in the run's folder. InputError for a file that is damaged or of other ranks."""
     path = folder / OWNERS_FILE
     try:
-        owner = np.load(path, allow_pickle=False)
+        owner = read_npy(path, None)
         found, count = np.unique(owner, return_counts=True)
         if owner.shape != (entities,) or not (np.array_equal(found, np.arange(ranks)) and
                                               np.array_equal(count, _shares(entities, ranks))):
             raise ValueError(f"it does not divide {entities} entities over {ranks} ranks")
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be used: {error}; start a new run") from error
     return _native.RowOwners(np.argsort(owner, kind="stable"), ranks)
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...errors import InputError, remedy_of_reading, shortage
 from ...files import read_json, replace_file, sync_folder
+from ...npy_files import npy_errors, read_npy
 from ...store.row_blocks import row_blocks
 
 FORMAT = 1
@@ -97,7 +98,7 @@ class Checkpoint:
         """An array memory-mapped, its checksum left alone. InputError, with this remedy, if its file is another's."""
         path, stored = self.path / f"{name}.npy", self.arrays[name]
         try:
-            array = np.lib.format.open_memmap(path, mode="r")
+            array = read_npy(path)
             if (array.shape, array.dtype) != (stored.shape, np.dtype(stored.dtype)):
                 raise ValueError(f"it holds {array.dtype} {array.shape}")
             return array
@@ -283,6 +284,7 @@ def _write_array(path: Path, array: np.ndarray) -> StoredArray:
         return StoredArray(array.shape, array.dtype.str, file.tell(), checksum)
 
 
+@npy_errors()
 def _skip_header(file, stored: StoredArray) -> bytes:
     """Leave `file` where the elements begin and return what stands before them."""
     np.lib.format.read_magic(file)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...data.fingerprint import file_checksum
 from ...errors import InputError
+from ...npy_files import read_npy
 from ...saved_tables import SavedTables
 from ..tables.tables import Tables
 from .checkpoint import Checkpoint, CheckpointFolder
@@ -58,7 +59,7 @@ def reads_half_precision(state: Checkpoint, tables: Tables, folder: Path, stem: 
     """Whether load_state takes the entities from a file that --save_dtype fp16 has written."""
     if state.path.parent.name == CHECKPOINTS:
         return False
-    return np.load(tables.files(folder, stem)["entity"], mmap_mode="r", allow_pickle=False).dtype == np.float16
+    return read_npy(tables.files(folder, stem)["entity"]).dtype == np.float16
 
 
 def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:

@@ -41,7 +41,7 @@ class GraphSize:
 
     triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory; training:
     training triples, None where only those of all splits are known; name_maps: bytes of the files of names that the run
-    writes.
+    writes, and so many hold the names in memory, too.
     """
 
     entities: int
@@ -176,6 +176,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
                    for name, (rows, dim) in tables.items()}
     host = dict(table_bytes)
     host["triples"] = graph.triples * (3 * graph.id_bytes + FLOAT * config.weights_per_triple)
+    if graph.name_maps:
+        host["names"] = graph.name_maps
     if config.device.edge_partition != "random":  # the triples of each rank (training/batches/edge_partition.py)
         host["triples"] += EDGE_BYTES * graph.triples
     if config.batch.exclude_positive:  # csrc/sampler/triple_set.h

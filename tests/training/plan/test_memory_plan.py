@@ -247,6 +247,8 @@ def test_the_names_that_a_run_writes_are_counted(runs):
     graph = load_graph("small", *(json.loads((folder / "config.json").read_text())[key] for key in
                                   ("data_path", "format", "data_files")))
     assert names <= graph_size(graph).name_maps < 1.1 * names
+    config = TrainConfig.from_flags({"model_name": "TransE_l2"})
+    assert plan_memory(config, graph_size(graph)).parts["host"]["names"] == graph_size(graph).name_maps
     assert graph_size(graph).training == len(graph.train) < graph_size(graph).triples
 
 
@@ -271,7 +273,8 @@ def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, refused, tmp_
 
 
 def test_the_command(plan, small, capsys):
-    found, code, _ = plan("--entities", 1000, "--relations", 10, "--triples", 5000, "--model_name", "TransE_l2")
+    found, code, _ = plan("--entities", 1000, "--relations", 10, "--triples", 5000, "--model_name", "TransE_l2",
+                          "--data_path", "nowhere")
     assert code == 0 and found["fits"] and found["host"]["parts"]["entity table"] == 1000 * 1664
     found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)
     assert code == 2 and not found["fits"] and found["problem"] in error
