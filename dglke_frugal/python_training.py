@@ -136,8 +136,8 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
 
 def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any],
                 written: List[Path]) -> Dict[str, Any]:
-    """The flags that say which data to train on, and whether to rank valid and test. written: gets the folder of triples
-    that this call writes."""
+    """The flags that say which data to train on, and whether to rank valid and test. written: gets the folder of
+    triples that this call writes."""
     held_out = {"valid": valid, "test": test}
     switches = {name: plain(value) for name, value in held_out.items()
                 if value is None or is_single(value) and isinstance(plain(value), bool)}
