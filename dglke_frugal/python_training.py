@@ -6,7 +6,6 @@ import inspect
 import io
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -86,9 +85,8 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     if triples is not None:
         _refuse_other_data(flags)
     quiet = partial(_lines_go, _PRINTED) if verbose else _quiet
-    written: List[Path] = []
     with quiet():
-        own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags, written)})
+        own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
     log_unused_flags(own, configured)
     try:
         with quiet():
@@ -97,9 +95,6 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     except SystemExit as stopped:
         if stopped.code == 128 + signal.SIGINT:
             raise KeyboardInterrupt from stopped
-        raise
-    except InputError:
-        _remove_unused(written)
         raise
     run = LoadedRun.load(folder)
     if not verbose:
@@ -134,10 +129,8 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
         raise InputError(f"train(): triples are given, and {refused[0]} names other ones; leave one of the two out")
 
 
-def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any],
-                written: List[Path]) -> Dict[str, Any]:
-    """The flags that say which data to train on, and whether to rank valid and test. written: gets the folder of
-    triples that this call writes."""
+def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
+    """The flags that say which data to train on, and whether to rank valid and test."""
     held_out = {"valid": valid, "test": test}
     switches = {name: plain(value) for name, value in held_out.items()
                 if value is None or is_single(value) and isinstance(plain(value), bool)}
@@ -163,26 +156,12 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
     def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
         with _quiet(), _lines_go(_DROPPED):  # which the run itself prints
             _configured({**flags, **with_switches(found)}, graph)
-        written.extend(folder for folder in [Path(found["data_path"])] if not folder.exists())
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
     dataset = flags.get("dataset")
     return with_switches(flags_of_triples(
         triples, **{"valid": None, "test": None, **given}, split=split, folder=save_path,
         dataset=None if dataset is None else str(dataset), check=check))
-
-
-def _remove_unused(folders: Sequence[Path]) -> None:
-    """Remove folders of triples on which no run next to them trains, since it was refused."""
-    import yaml
-
-    for folder in folders:
-        runs = folder.parents[1].glob("*/config.yaml")
-        if os.path.abspath(folder) not in [yaml.safe_load(run.read_text(encoding="utf-8"))["data_path"]
-                                           for run in runs]:
-            shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # of triples of other runs
-                folder.parent.rmdir()
 
 
 def _checked(callbacks: Any) -> List[Callable[..., Optional[bool]]]:

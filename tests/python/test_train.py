@@ -12,7 +12,6 @@ import torch
 import dglke_frugal
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import TorchModel
-from dglke_frugal.training.run import session
 
 FILES = [f"{split}.tsv" for split in ("train", "valid", "test")]
 
@@ -172,24 +171,6 @@ def test_what_is_given_and_what_lies_in_a_folder_are_trained_alike(tmp_path):
     assert by_ids.config["valid"] is by_file.config["test"] is False and by_file.config["dataset"] == "ring"
     longer = dglke_frugal.train(resume=by_ids.folder, max_step=30)
     assert longer.summary().startswith("TransE_l2 on graph: 30 steps")
-
-
-def test_a_training_that_is_refused_keeps_no_triples_that_no_run_uses(tmp_path, monkeypatch):
-    def refused(*_):
-        raise InputError("there is no room")
-
-    def is_refused():
-        with monkeypatch.context() as patched, pytest.raises(InputError, match="no room"):
-            patched.setattr(session, "graph_size", refused)
-            dglke_frugal.train(RING, **SMALL, max_step=4, save_path=tmp_path, preset=None)
-
-    is_refused()
-    assert not any(tmp_path.iterdir())
-    run = dglke_frugal.train(RING, **SMALL, max_step=4, save_path=tmp_path, preset=None)
-    with pytest.raises(InputError, match="diverged"):  # a run that has begun
-        dglke_frugal.train(RING[1:], **SMALL, lr=1e30, max_step=99, save_path=tmp_path, preset=None)
-    is_refused()
-    assert len([*(tmp_path / "data").iterdir()]) == 2 and len(run.graph.train) == len(RING)
 
 
 def test_valid_and_test_are_triples_or_switches(tmp_path):
