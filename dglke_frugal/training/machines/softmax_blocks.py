@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ROWS, SUMS, PARTS, WHOLE = "rows", "sums", "parts", "whole"  # sums of values are two blocks: parts, then whole ones
-HEADER = 5  # floats' places in front of a block: its name, its step, its size, the sender's signal and relations
+HEADER = 5  # numbers in front of a block: its name, step and size, the sender's signal and the sum of its relations
 
 
 def blocks_of_step(binary: bool) -> int:

@@ -60,9 +60,9 @@ def test_any_number_goes_on_and_says_so(machines):
     whole, _ = machines.run(*SOFTMAX, "--max_step", 15)
     part, _ = machines.run_all(2, *SOFTMAX, "--max_step", 5, "--checkpoint_interval", 0)
     folder, outputs = machines.run_all(3, "--max_step", 10, resume=part)
-    assert "the steps so far were those of 2 machines, and 3 go on" in outputs[0]
+    assert "the number of machines was 2 and is 3" in outputs[0]
     folder, output = machines.run("--max_step", 15, resume=folder)
-    assert "the steps so far were those of 3 machines, and 1 go on" in output
+    assert "the number of machines was 3 and is 1" in output
     for name, rows in saved(folder).items():
         np.testing.assert_allclose(rows, saved(whole)[name], rtol=0, atol=2e-4)
 
@@ -149,6 +149,24 @@ def test_what_several_machines_do_not_train_is_refused(machines, given, sentence
     codes, outputs = machines.end_all(machines.start_all(2, arguments))
     assert codes == [2, 2] and not folder.exists()
     assert all(sentence in output.splitlines()[-1] for output in outputs), outputs
+
+
+NO_MEMORY = """
+import dglke_frugal.training.machines.{module} as module
+from dglke_frugal.errors import InputError
+def refuse(*given): raise InputError("the machine refuses the memory")
+if os.environ["RANK"] == "1": module.{tables} = refuse
+"""
+
+
+@pytest.mark.parametrize("given, module, tables", [(SOFTMAX, "softmax_run", "softmax_tables"),
+                                                   ((), "machine_run", "machine_tables")], ids=["softmax", "sampled"])
+def test_tables_that_one_machine_has_no_memory_for_are_refused_by_all(machines, given, module, tables):
+    arguments, folder = machines.arguments(*given, "--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=NO_MEMORY.format(module=module,
+                                                                                              tables=tables)))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    assert all(output.splitlines()[-1].endswith("): the machine refuses the memory") for output in outputs), outputs
 
 
 def test_more_machines_than_entities_are_refused(machines, tmp_path):
