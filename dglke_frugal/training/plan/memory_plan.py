@@ -118,7 +118,7 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None,
                 more: Optional[Mapping[str, Mapping[str, int]]] = None) -> MemoryPlan:
     """Memory of training `config` on a graph of this size on this machine, in the run folder `folder` if given. more:
-    by place, bytes of further parts and of others than this machine's alone."""
+    by place, bytes of parts that are added, or replace those of the same name."""
     checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
                  DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
