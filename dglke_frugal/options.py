@@ -68,7 +68,7 @@ def _on_gpu(config: TrainConfig) -> bool:
 
 
 def _is_data_parallel(config: TrainConfig) -> bool:
-    return config.device.ranks > 1 and config.device.parallel != "columns"
+    return config.device.ranks > 1 and config.device.parallel != "columns" and not config.batch.against_all
 
 
 def _gamma_matters(config: TrainConfig) -> bool:

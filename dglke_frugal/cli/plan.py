@@ -101,11 +101,11 @@ def _plan_machines(own, config: TrainConfig) -> None:
     size = _size(own, config)
     memory = machine_plan(config, size, own.nnodes)
     network = network_plan(config, size, own.nnodes, own.network, len(os.sched_getaffinity(0)), own.one_machine)
-    positives = config.batch.positives
     if own.json:
-        text = json.dumps({**memory.to_dict(), "network": network.to_dict(positives)}, indent=2)
+        text = json.dumps({**memory.to_dict(), "network": network.to_dict()}, indent=2)
     else:
-        text = "\n".join([f"each of {own.nnodes} machines:", *memory.lines(), *network.lines(positives)])
+        text = "\n".join([f"each of {own.nnodes} machines, and the disk that they share:", *memory.lines(),
+                          *network.lines()])
     print(text, flush=True)
     memory.check()
 

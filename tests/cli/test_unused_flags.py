@@ -53,6 +53,8 @@ def unused(*arguments, resumed=False):
     (["--rel_part"], "rel_part"),
     (["--partition", "metis"], "partition"),
     (["--partition", "metis", "--num_proc", 2], ""),
+    (["--partition", "range", "--negatives", "local", "--num_proc", 2, "--loss_genre", "Softmax", "--neg_sample_size",
+      "all"], "partition negatives"),
     (["--parallel", "rows"], "parallel"),
     (["--matmul", "tf32"], "matmul"),
     (["--matmul", "tf32", *GPU], ""),

@@ -1,5 +1,5 @@
-"""The entities that this process has: here all of them, as a process that trains alone. One of several machines
-overrides this (machines/softmax_share.py): it has a range of the ids, and exchanges with the others what a step needs.
+"""The entities that this process has: here all of them, as it trains alone. The share of one of several machines
+(machines/softmax_share.py) is a range of the ids, and exchanges with the others what a step needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class BatchEntities(NamedTuple):
 
     ids: (U,) int64; what only pads has the id of an entity that exists. rows: (U,) int64, of the process's table; the
     number of its rows for an entity that another process has, and for what only pads. own: the part of the entities
-    that may be updated here. count: (1,) int32, how many of the part are updated, its first ones.
+    that may be updated here. count: (1,) int32, how many of the part are updated, from its first one on.
     """
 
     ids: torch.Tensor
@@ -24,7 +24,7 @@ class BatchEntities(NamedTuple):
 
 
 class EntityShare:
-    """What a step asks for, in the same order in all processes.
+    """What a step asks of it, in the same order in all processes.
 
     Attributes:
         entities: of all processes.

@@ -341,8 +341,8 @@ class _Watch:
             store.set(group.keys_of("knows")[group.machine], "")
             self._published.set()
         elif store.check([failed]):
+            sentence = store.get(failed).decode()  # before it says so, since the store may then go with machine 0
             store.set(group.keys_of("knows")[group.machine], "")
-            sentence = store.get(failed).decode()
             self._wait_until_others_know()
             self._end(sentence)
         for machine in range(group.machines):

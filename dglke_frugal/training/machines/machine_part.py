@@ -65,6 +65,9 @@ class MachinePart(TrainingRun):
         self.exchange.own_signal = int(own or 0)
         return self.exchange.signal
 
+    def _wants_stop(self):
+        return self.group.of_first(super()._wants_stop)
+
     def _written_by_all(self, write) -> None:
         """Call `write` on machine 0, which writes files, while the others write their shares."""
         self.tables.drain()

@@ -32,7 +32,7 @@ class NetworkPlan:
     takes on a network without limit. overlapped: the part of the computation during which urgent blocks travel.
     work_seconds: that the thread of the blocks works on those of a step, one after the other with their travel; on
     urgent ones in proportion to their bytes. alone_seconds: of a step of one machine alone, where all machines train on
-    one batch; None where each has its own.
+    one batch; None where each has its own. positives: of a step of one machine.
     """
 
     machines: int
@@ -44,6 +44,7 @@ class NetworkPlan:
     overlapped: float = OVERLAPPED
     work_seconds: float = 0.0
     alone_seconds: Optional[float] = None
+    positives: int = 0
 
     @property
     def bytes_per_step(self) -> float:
@@ -65,16 +66,16 @@ class NetworkPlan:
             return self.alone_seconds / self.step_seconds
         return self.machines * self.compute_seconds / self.step_seconds
 
-    def to_dict(self, positives: int) -> Dict[str, Any]:
-        """As plain data; positives: of a step of one machine."""
+    def to_dict(self) -> Dict[str, Any]:
+        """As plain data."""
         alone = self.compute_seconds if self.alone_seconds is None else self.alone_seconds
         return {**asdict(self), "bytes_per_step": self.bytes_per_step,
                 "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
-                "triples_per_second": self.over_one * positives / alone}
+                "triples_per_second": self.over_one * self.positives / alone}
 
-    def lines(self, positives: int) -> List[str]:
+    def lines(self) -> List[str]:
         """As sentences."""
-        plan = self.to_dict(positives)
+        plan = self.to_dict()
         lines = [f"network {'sent by a machine in a step':<28}{plan['bytes_per_step'] / 2**20:>8.2f} MiB   "
                  f"{self.urgent_bytes / 2**20:.2f} MiB of it are waited for",
                  f"network {'a step takes':<28}{1e3 * self.step_seconds:>8.2f} ms    of which "
@@ -93,6 +94,7 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
 
     Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
     """
+    config = config.limited_to(size.triples if size.training is None else size.training)
     if config.batch.against_all:
         return _softmax_plan(config, size, machines, bytes_per_second, cores, triples_per_second)
     dims, batch, away = config.model.dims, config.batch, 1 - 1 / machines
@@ -111,7 +113,7 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     beside = 2 * entities * record + float((sums + values).sum()) * row - urgent
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
     return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate,
-                       work_seconds=(beside + urgent) / WORKED_BYTES)
+                       work_seconds=(beside + urgent) / WORKED_BYTES, positives=positives)
 
 
 def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
@@ -132,4 +134,4 @@ def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per
     binary = loss.loss_genre == "BCE"
     sent = FLOAT * floats_of_step(machines, distinct, queries, dims.entity, binary)
     return NetworkPlan(machines, bytes_per_second, 0.0, sent, own, blocks_of_step(binary) * LATENCY_SECONDS, 0.0,
-                       sent / WORKED_BYTES, alone)
+                       sent / WORKED_BYTES, alone, queries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ROWS, SUMS, PARTS, WHOLE = "rows", "sums", "parts", "whole"  # sums of values are two blocks: parts, then whole ones
-HEADER = 5  # floats' places in front of a block: its name, its step, its size, the sender's signal and relations
+HEADER = 5  # numbers in front of a block: its name, step and size, the sender's signal and the sum of its relations
 
 
 def blocks_of_step(binary: bool) -> int:
@@ -20,7 +20,8 @@ def floats_of_step(machines: int, entities: float, queries: int, dim: int, binar
     return others * (shared_out / machines + to_each)
 
 
-def floats_held(entities: int, dim: int) -> int:
-    """Floats of blocks in memory at a time, at most: rows of the batch's entities as they are sent, as they come, one
-    behind the other, and as the step has them. Arguments: as of floats_of_step."""
-    return 4 * entities * dim
+def floats_held(machines: int, entities: int, owned: int, dim: int) -> int:
+    """Floats of blocks in memory at a time, at most: rows of the batch's entities that a machine owns, as they are sent
+    to each other one, and all its entities' rows as they come, one behind the other, and as the step has them.
+    machines, entities, dim: as of floats_of_step. owned: of these entities, at most."""
+    return ((machines - 1) * owned + 3 * entities) * dim

@@ -110,25 +110,21 @@ class MachineShare(EntityShare):
     def _checked(self, name: str, blocks: Sequence[np.ndarray], given: Sequence[np.ndarray], floats: Sequence[int],
                  alike: int) -> List[np.ndarray]:
         """The blocks without their headers, by machine. Raises MachineError, and FoundByAll."""
-        found, signals, numbers = [], [], []
-        for machine, block in enumerate(blocks):
-            own = machine == self._machine
-            header = self._header(name, int(floats[machine]), alike)
-            got = header if own else block[:HEADER].view(np.int32)
-            if (got[:3] != header[:3]).any():
+        due = [self._header(name, int(count), alike) for count in floats]
+        headers = [due[machine] if machine == self._machine else block[:HEADER].view(np.int32)
+                   for machine, block in enumerate(blocks)]
+        for machine, header in enumerate(headers):
+            if (header[:3] != due[machine][:3]).any():
                 raise MachineError(f"machine {machine} has sent another block than the one that is due at step "
                                    f"{self._step}")
-            found.append(given[machine] if own else block[HEADER:])
-            signals.append(int(got[3]))
-            numbers.append(int(got[4]))
         if name == ROWS:
-            self.signal = self.signal or max(signals)
-        for machine, number in enumerate(numbers):
-            if number != numbers[0]:
+            self.signal = self.signal or max(int(header[3]) for header in headers)
+        for machine, header in enumerate(headers):
+            if header[4] != headers[0][4]:
                 raise FoundByAll(f"machine {machine} has computed other relations than machine 0, before step "
                                  f"{self._step}: processors of different kinds round differently; use machines of one "
                                  "kind")
-        return found
+        return [given[machine] if machine == self._machine else block[HEADER:] for machine, block in enumerate(blocks)]
 
     def _header(self, name: str, floats: int, alike: int) -> np.ndarray:
         return np.array([_NUMBER[name], self._step & _MASK, floats & _MASK, self.own_signal, alike], np.int32)

@@ -23,7 +23,7 @@ from ...version import version
 from ..checkpoint.final_state import last_state
 from ..checkpoint.run_folder import create_run_folder
 from ..log.tracker import MakeTracker
-from ..plan.memory_plan import plan_memory
+from ..plan.memory_plan import DISK, HOST, plan_memory
 from ..processes.available_threads import torchrun_number
 from ..run.resume import newest_run
 from ..run.session import Session, graph_size, open_device
@@ -47,8 +47,9 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
     Raises SystemExit after a sentence on stderr if another machine fails. Raises InputError as trainer.train, and where
     machines do not fit together.
     """
-    workers = torchrun_number("WORLD_SIZE")
-    check_machines(replace(config, device=replace(config.device, num_proc=max(config.device.num_proc, workers))))
+    device = replace(config.device, num_proc=max(config.device.num_proc, torchrun_number("WORLD_SIZE")))
+    goes_on = resume not in (None, AUTO) and last_state(Path(resume))  # and has its rows from --init_from
+    check_machines(replace(config, device=device, run=replace(config.run, init_from=None) if goes_on else config.run))
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(Machines(config.device.machine_timeout))
         if group.machine > 0:
@@ -92,7 +93,7 @@ def _newest_run(config: TrainConfig, machines: int) -> Optional[str]:
     machines and cannot go on with this one."""
     found = newest_run(config)
     state = found and last_state(found)
-    if state and not config.batch.against_all:
+    if state and not config.batch.against_all and state.config.get("neg_sample_size") != "all":
         _check_number(state.config.get("num_proc", 1), machines)
     return found and str(found)
 
@@ -143,8 +144,8 @@ def check_machines(config: TrainConfig) -> None:
         (device.parallel == "columns", "--parallel", "machines share out rows; leave --parallel columns out"),
         (config.model.normalize_entities and not against_all, "--normalize_entities",
          "with sampled negatives one machine brings rows to length 1, several do not; leave it out"),
-        (config.run.lr_patience or config.run.lr_decay_at, "--lr_patience and --lr_decay_at",
-         "several machines keep one learning rate; leave them out"),
+        ((config.run.lr_patience or config.run.lr_decay_at) and not against_all, "--lr_patience and --lr_decay_at",
+         "with sampled negatives several machines keep one learning rate; leave them out"),
         (config.run.init_from, "--init_from", "a run of several machines starts with rows of its own; leave it out")):
         if wrong:
             raise InputError(f"{flag}: {instead}")
@@ -224,14 +225,17 @@ def _of_one(config: TrainConfig) -> TrainConfig:
 
 
 def machine_plan(config: TrainConfig, size, machines: int, folder: Optional[Path] = None):
-    """The memory plan of one of so many machines: its share of the entities, and all of the rest."""
-    one, more = _of_one(config), {}
+    """The memory plan of one of so many machines: its share of the entities, and all of the rest; of the disk that
+    they share, all that they write."""
+    one, blocks, own = _of_one(config), {}, -(-size.entities // machines)
     if config.batch.against_all:
         entities = min(size.entities, config.batch.most_entities)
-        more["blocks between machines"] = FLOAT * floats_held(entities, config.model.dims.entity)
+        blocks["blocks between machines"] = FLOAT * floats_held(machines, entities, min(entities, own),
+                                                                config.model.dims.entity)
     else:
         one = replace(one, device=replace(one.device, partition=_partition(config)))
-    return plan_memory(one, replace(size, entities=-(-size.entities // machines)), folder, more)
+    shared = plan_memory(one, size, folder).parts[DISK]
+    return plan_memory(one, replace(size, entities=own), folder, {HOST: blocks, DISK: shared})
 
 
 def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:

@@ -116,14 +116,15 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None,
-                more: Optional[Mapping[str, int]] = None) -> MemoryPlan:
+                more: Optional[Mapping[str, Mapping[str, int]]] = None) -> MemoryPlan:
     """Memory of training `config` on a graph of this size on this machine, in the run folder `folder` if given. more:
-    bytes of further parts of host memory."""
+    by place, bytes of parts that are added, or replace those of the same name."""
     checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
                  DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
     plan = MemoryPlan(_parts(config, graph), available, {})
-    plan.parts[HOST].update(more or {})
+    for place, parts in (more or {}).items():
+        plan.parts[place].update(parts)
     short = [place for place, size in available.items() if size is not None and plan.bytes(place) > size]
     return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})
 

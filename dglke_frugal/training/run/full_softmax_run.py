@@ -58,8 +58,8 @@ class FullSoftmaxRun(TrainingRun):
         checkpoint = last_state(self.folder)
         before = self.machines if checkpoint is None else checkpoint.state.get("machines", 1)
         if before != self.machines:
-            print(f"the steps so far were those of {before} machines, and {self.machines} go on: from here on sums "
-                  "round in another order")
+            print(f"the number of machines was {before} and is {self.machines}: from here on sums round in another "
+                  "order")
 
     def _make_step(self):
         from ..full_softmax.full_softmax import FullSoftmax

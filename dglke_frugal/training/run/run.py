@@ -353,13 +353,17 @@ class TrainingRun:
             best = self.best["MRR"]
             print(f"stopping early: {run.early_stop_patience} validations without a better MRR than {best:.6f}")
             self.summary["stopped_early"] = True
-        if self.tracker.wants_stop and not self.summary["stopped_early"]:
+        if self._wants_stop() and not self.summary["stopped_early"]:
             print("stopping early: a callback has asked for it")
             self.summary["stopped_early"] = True
         if lowered and not self.summary["stopped_early"]:
             self._lower_rate(f"{run.lr_patience} validations without a better MRR than {self.best['MRR']:.6f}")
         if run.lr_patience or run.lr_decay_at:
             self.tracker.log({"train/lr": self.learning_rate.now}, self.steps_done)
+
+    def _wants_stop(self) -> bool:
+        """Whether a tracker ends the run after this validation."""
+        return self.tracker.wants_stop
 
     def _lower_rate(self, why: str) -> None:
         """Give the lowered learning rate to the coming steps."""

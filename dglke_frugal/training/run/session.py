@@ -136,7 +136,8 @@ class Session:
                     stack.enter_context(unless_refused).push(_removes(folder))
                 self.of_first(lambda: write_flags(folder, config))
             self.enter(folder)
-            run = stack.enter_context(self._make_run(plan.config, graph, folder))
+            with self.together():
+                run = stack.enter_context(self._make_run(plan.config, graph, folder))
             if resume:
                 run.restore()
                 if self.leads:

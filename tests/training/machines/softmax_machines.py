@@ -2,6 +2,7 @@
 import threading
 
 import numpy as np
+import torch
 from devices import run_step
 from training.full_softmax.steps import BATCH, HIDDEN
 from training.machines.memory_transport import MemoryTransport, Network
@@ -20,6 +21,7 @@ from dglke_frugal.training.step.device_step import DeviceStep
 def together(network, work):
     """What work(machine, transport) returns for each machine, all at the same time. Raises the first error."""
     results, errors = [None] * network.machines, []
+    torch.ones(BATCH).exp().log()  # what torch sets up at the first call is not for several threads at a time
 
     def run(machine):
         try:

@@ -192,6 +192,19 @@ def test_a_machine_that_is_silent_while_the_rendezvous_answers_is_named(watch):
         watch._look()
 
 
+def test_a_machine_has_read_why_all_end_before_it_says_that_it_knows(watch):
+    """The store goes with machine 0, as soon as all know."""
+    def gone(*_):
+        raise RuntimeError("the store has gone")
+
+    store = SimpleNamespace(check=lambda keys: True, get=lambda key: b"machine 0 has stopped")
+    store.set = lambda key, value: key == "knows" and vars(store).update(check=gone, get=gone)
+    watch._store, watch._sentence, watch._heard = store, None, {}
+    vars(watch._group).update(keys="", host="", keys_of=lambda topic: [topic] * 3)
+    with pytest.raises(Ended, match="machine 0 has stopped"):
+        watch._exchange(1)
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
     machines.interpreter = sys.executable  # so that the machine itself is what goes on
@@ -276,7 +289,7 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
     ([("--normalize_entities", "--flush", "none")] * 2, {}, "several do not; leave it out"),
     ([("--negatives", "local", "--machine_timeout", 0)] * 2, {}, "--machine_timeout"),
-    ([("--lr_decay_at", 2)] * 2, {}, "several machines keep one learning rate; leave them out"),
+    ([("--lr_decay_at", 2)] * 2, {}, "with sampled negatives several machines keep one learning rate; leave"),
 ], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout", "rate"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
     arguments, folder = machines.arguments("--max_step", 4)
@@ -321,7 +334,7 @@ group.LOST_SECONDS = 30  # a busy machine's
 
 def test_a_machine_that_reaches_nobody_says_so_on_all(machines):
     """Also on one that asks rarely: machine 0, which serves the store, does not go before."""
-    arguments, _ = machines.arguments("--max_step", 4)
+    arguments, _ = machines.arguments("--max_step", 4, "--machine_timeout", 60)  # a busy machine's
     codes, outputs = machines.end_all(machines.start_all(3, arguments, first=REACHES_NOBODY))
     assert codes == [1, 2, 1], outputs
     for output in outputs:

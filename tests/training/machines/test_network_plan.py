@@ -60,7 +60,16 @@ def test_machines_share_out_the_work_of_a_softmax_and_wait_for_its_blocks():
     assert softmax_plan(2, 10, 10**5, 1, rate=100).alone_seconds == 10
     predicting = softmax_plan(2, 1e9, 500, 1, relation_prediction=1.0)
     assert predicting.over_one < softmax_plan(2, 1e9, 500, 1).over_one  # all machines score all relations
-    assert json.loads(json.dumps(fast.to_dict(1000)))["triples_per_second"] == pytest.approx(1000 / fast.step_seconds)
+    assert json.loads(json.dumps(fast.to_dict()))["triples_per_second"] == pytest.approx(1000 / fast.step_seconds)
+
+
+def test_batches_are_no_larger_than_the_graph():
+    graph = GraphSize(100, 3, 300)
+    given = {"model_name": "ComplEx", "hidden_dim": 200, "loss_genre": "Softmax", "neg_sample_size": "all"}
+    plans = [network_plan(TrainConfig.from_flags({**given, "batch_size": size}), graph, 2, GIGABIT, 1)
+             for size in (300, 10**6)]
+    assert plans[0] == plans[1] and plans[0].to_dict()["triples_per_second"] * plans[0].step_seconds == (
+        pytest.approx(300))
 
 
 def test_wikikg90mv2_is_as_the_page_says():
@@ -90,6 +99,7 @@ def test_the_command_plans_each_machine(capsys):
     main(["plan", *size, "--json"])
     one = json.loads(capsys.readouterr().out)
     assert two["host"]["parts"]["entity table"] * 2 == one["host"]["parts"]["entity table"]
+    assert two["disk"]["bytes"] == one["disk"]["bytes"]  # which the machines share
     assert two["host"]["parts"]["triples"] == one["host"]["parts"]["triples"] + 4 * 5_000_000  # and whose they are
     assert two["network"]["machines"] == 2 and two["network"]["bytes_per_step"] > 0
     main(["plan", "--entities", "1000000", "--nnodes", "2", "--network", "100Mb", "--one_machine", "1e6"])

@@ -29,8 +29,10 @@ def saved(folder):
     (2, ["--model_name", "DistMult", "--labels", "kvsall", "--label_smoothing", 0.1, "--optimizer", "adagrad",
          "--lr", 0.01]),
     (2, ["--model_name", "TransE_l2", "--normalize_entities"]),
-    (3, ["--model_name", "ComplEx", "--labels", "kvsall", "--loss_genre", "BCE", "--lr", 0.05])],
-    ids=["rotate", "adam", "kvsall", "transe", "bce"])
+    (3, ["--model_name", "ComplEx", "--labels", "kvsall", "--loss_genre", "BCE", "--lr", 0.05]),
+    (2, ["--model_name", "RESCAL", "--lr_decay_at", 5, "--lr_patience", 1, "--valid", "--eval_interval", 3,
+         "--early_stop_delta", 10])],
+    ids=["rotate", "adam", "kvsall", "transe", "bce", "rates"])
 def test_they_train_as_one_process_does_and_their_files_are_read_as_its_are(machines, count, given):
     flags = [*ALL, *given, "--max_step", 12, "--test"]
     folder, outputs = machines.run_all(count, *flags)
@@ -58,11 +60,43 @@ def test_any_number_goes_on_and_says_so(machines):
     whole, _ = machines.run(*SOFTMAX, "--max_step", 15)
     part, _ = machines.run_all(2, *SOFTMAX, "--max_step", 5, "--checkpoint_interval", 0)
     folder, outputs = machines.run_all(3, "--max_step", 10, resume=part)
-    assert "the steps so far were those of 2 machines, and 3 go on" in outputs[0]
+    assert "the number of machines was 2 and is 3" in outputs[0]
     folder, output = machines.run("--max_step", 15, resume=folder)
-    assert "the steps so far were those of 3 machines, and 1 go on" in output
+    assert "the number of machines was 3 and is 1" in output
     for name, rows in saved(folder).items():
         np.testing.assert_allclose(rows, saved(whole)[name], rtol=0, atol=2e-4)
+
+
+def test_a_run_that_began_with_the_rows_of_another_goes_on(machines):
+    other, _ = machines.run(*SOFTMAX, "--max_step", 3)
+    flags = [*SOFTMAX, "--init_from", other]
+    part, _ = machines.run(*flags, "--max_step", 3)
+    folder, _ = machines.run_all(2, "--max_step", 6, resume=part)
+    whole, _ = machines.run(*flags, "--max_step", 6)
+    for name, rows in saved(folder).items():
+        np.testing.assert_allclose(rows, saved(whole)[name], rtol=0, atol=2e-4)
+
+
+def test_auto_refuses_a_run_against_all_entities_for_its_loss(machines):
+    begun, _ = machines.run_all(2, *SOFTMAX, "--max_step", 3)
+    arguments, _ = machines.arguments("--model_name", "ComplEx", "--max_step", 6, "--save_path", begun.parent,
+                                      "--resume", "auto")
+    codes, outputs = machines.end_all(machines.start_all(2, arguments))
+    assert codes == [2, 2]
+    assert all('--neg_sample_size was "all" and is 20' in output.splitlines()[-1] for output in outputs), outputs
+
+
+STOPS = """
+from dglke_frugal.training.log.tracker import Trackers
+if os.environ["RANK"] == "0": Trackers.wants_stop = True
+"""
+
+
+def test_a_callback_of_machine_0_stops_all(machines):
+    flags = [*SOFTMAX, "--max_step", 60, "--valid", "--eval_interval", 3]
+    folder, outputs = machines.run_all(2, *flags, first=STOPS)
+    assert "stopping early: a callback has asked for it" in outputs[0]
+    assert json.loads((folder / "result.json").read_text())["steps"] == 3
 
 
 def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines):
@@ -109,13 +143,30 @@ def test_validations_and_early_stopping(machines):
     (["--gpu", 0], "--gpu: of several machines it does not compute a softmax over all entities"),
     (["--partition", "hash"], "--partition: of a softmax over all entities each machine has a range, and not by hash"),
     (["--num_proc", 2], "leave --num_proc out"),
-    (["--lr_decay_at", 5], "several machines keep one learning rate"),
     (["--init_from", "run"], "a run of several machines starts with rows of its own")])
 def test_what_several_machines_do_not_train_is_refused(machines, given, sentence):
     arguments, folder = machines.arguments(*SOFTMAX, *given, "--max_step", 4)
     codes, outputs = machines.end_all(machines.start_all(2, arguments))
     assert codes == [2, 2] and not folder.exists()
     assert all(sentence in output.splitlines()[-1] for output in outputs), outputs
+
+
+NO_MEMORY = """
+import dglke_frugal.training.machines.{module} as module
+from dglke_frugal.errors import InputError
+def refuse(*given): raise InputError("the machine refuses the memory")
+if os.environ["RANK"] == "1": module.{tables} = refuse
+"""
+
+
+@pytest.mark.parametrize("given, module, tables", [(SOFTMAX, "softmax_run", "softmax_tables"),
+                                                   ((), "machine_run", "machine_tables")], ids=["softmax", "sampled"])
+def test_tables_that_one_machine_has_no_memory_for_are_refused_by_all(machines, given, module, tables):
+    arguments, folder = machines.arguments(*given, "--max_step", 4)
+    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=NO_MEMORY.format(module=module,
+                                                                                              tables=tables)))
+    assert codes == [2, 2] and not folder.exists(), outputs
+    assert all(output.splitlines()[-1].endswith("): the machine refuses the memory") for output in outputs), outputs
 
 
 def test_more_machines_than_entities_are_refused(machines, tmp_path):
