@@ -19,7 +19,7 @@ OVERLAPPED = 0.25  # of a step's computation on the CPU, that follows when urgen
 CORE_TRIPLES, CORE_DIM = 50_000, 400  # a second, that a core trains with entity rows so long
 WORKED_BYTES = 6e8  # a second, of blocks that a machine packs, unpacks and applies
 # Numbers of pairs of a query and an entity that a core goes through in a second, by what a model compares them with.
-CORE_PAIRED = {"dot": 1.3e10, "l2": 8e9, "l1": 1.7e9, "modulus": 3.4e8}
+CORE_PAIRED = {"dot": 1.3e10, "l2": 5e9, "l1": 1.3e9, "modulus": 3.4e8}
 QUERY_ENTITIES = 200  # comparisons that take as long as all else that a step does for a query
 
 
