@@ -22,7 +22,7 @@ constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 25
 constexpr int kHot = 48;                 // a row with more occurrences is hot
 constexpr int kHotColumns = 8;           // of a hot row, by a block
 constexpr int kHeld = 1152;              // occurrences of a hot row that are looked up at once
-constexpr int kHotAhead = 16;            // of these that a thread loads and divides between two barriers
+constexpr int kHotAhead = 16;            // occurrences that a thread loads and divides between two barriers
 constexpr std::int64_t kHotBlocks = 200;  // for hot rows: as many shares of them as there are blocks for all columns
 // Groups of threads share the occurrences of a hot row, and divide so many of them between two barriers.
 constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kHotAhead;
@@ -314,8 +314,8 @@ __device__ bool is_hot(int count, RowDestination leave) {
   return (count > kHot) & (leave != RowDestination::kGradient);
 }
 
-// Adds floats of shared memory, in their order, kAtOnce of them at a time, up to a whole number of these. The next ones
-// are on their way while some are added.
+// Adds floats of shared memory, in their order: `count`, up to a multiple of kAtOnce. The next words are on their way
+// while some are added.
 template <int kAtOnce>
 __device__ void add_words(const float4* words, int count, float& sum) {
   constexpr int kWords = 4, kParts = kAtOnce / 4 / kWords;
@@ -342,9 +342,8 @@ __device__ void add_words(const float4* words, int count, float& sum) {
 // As update_row_alone, by a block for each slice, a thread for each column.
 template <bool kHalfPrecision>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
-  __shared__ float4 square_words[kThreads / 4];
+  __shared__ float squares[kThreads];
   __shared__ const float* gradients[kThreads];
-  float* const squares = reinterpret_cast<float*>(square_words);
   const Occurrences occurrences(s.gradients, u);
   const RowDestination leave = s.writes.leave[u];
   const std::int64_t dim = s.memory.dim;
@@ -434,7 +433,8 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
   const bool of_one = occurrences.of_first == 0 || occurrences.of_first == occurrences.count;
   const bool held = of_one && occurrences.count <= kHeld;  // where one look is enough
   // Brings at most kHeld occurrences of an entry from number `first` on to shared memory, and returns how many there
-  // are. Behind the last one that one is looked up again, since loads with a condition each would wait for each other.
+  // are. Behind the last one that one is looked up again, since loads with a condition each would wait for each other;
+  // for the same reason squares are made of the ranks' parts for all at once, as EntryGradients::square makes one.
   const auto look_up = [&](int e, int first) {
     const EntryGradients& entry = s.gradients.entry[e];
     const int left = occurrences.of_entry(e) - first, there = left < kHeld ? left : kHeld;
@@ -531,8 +531,8 @@ __device__ int count_of(const StepGradients& of, std::int64_t u) {
 static_assert(kMaxEntries == 2);
 
 // By a block: calls take(table's update, row) for each row of a share, which has every shares-th one, for which
-// wanted(number of its occurrences, how it leaves) is true. A thread looks at kTogether rows at once. The tables behind
-// the first one come first, since relations have the most occurrences.
+// wanted(number of its occurrences, its destination) is true. A thread looks at kTogether rows at once. The tables
+// behind the first one come first, since relations have the most occurrences.
 template <int kTogether, typename Wanted, typename Take>
 __device__ void each_row(const Updates& work, std::int64_t share, std::int64_t shares, Wanted wanted, Take take) {
   __shared__ unsigned found[kTogether][kWarps];
