@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Optional, Tuple
 
 from ..batches.sampler import SamplerConfig
-from ..checkpoint.final_state import last_state
 from ..full_softmax.config import full_softmax_config
 from ..full_softmax.queries import Queries, QuerySampler
 from ..step.step_config import step_config
@@ -53,10 +52,8 @@ class FullSoftmaxRun(TrainingRun):
     def _state(self):
         return {**super()._state(), "machines": self.machines}
 
-    def restore(self):
-        super().restore()
-        checkpoint = last_state(self.folder)
-        before = self.machines if checkpoint is None else checkpoint.state.get("machines", 1)
+    def _log_other_rounding(self, state):
+        before = state.get("machines", 1)
         if before != self.machines:
             print(f"the number of machines was {before} and is {self.machines}: from here on sums round in another "
                   "order")

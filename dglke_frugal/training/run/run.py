@@ -174,6 +174,10 @@ class TrainingRun:
         if checkpoint.path.parent.name == CHECKPOINTS and self.best and self.best["step"] == checkpoint.step:
             self.checkpoints.mark_best(checkpoint.step)  # which a kill may have left out
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
+        self._log_other_rounding(state)
+
+    def _log_other_rounding(self, state: Dict[str, Any]) -> None:
+        """Say why steps of a resumed run round otherwise than those before, if they do. state: of the checkpoint."""
         if self.custom_model is not None:
             from .custom_model import log_if_other_threads
 
