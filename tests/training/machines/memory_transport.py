@@ -28,6 +28,27 @@ class Network:
             self.changed.notify_all()
 
 
+def together(network, work):
+    """What work(machine, transport) returns for each machine, all at the same time. Raises the first error."""
+    results, errors = [None] * network.machines, []
+
+    def run(machine):
+        try:
+            results[machine] = work(machine, MemoryTransport(network, machine))
+        except BaseException as error:
+            errors.append(error)
+            network.fail()
+
+    threads = [threading.Thread(target=run, args=(machine,)) for machine in range(network.machines)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
 class MemoryTransport(Transport):
     def __init__(self, network, machine):
         self.network, self.machine, self.machines = network, machine, network.machines

@@ -1,11 +1,9 @@
 """Machines as threads that train by a softmax over all entities, on the tables and batches of training.full_softmax."""
-import threading
-
 import numpy as np
 import torch
 from devices import run_step
 from training.full_softmax.steps import BATCH, HIDDEN
-from training.machines.memory_transport import MemoryTransport, Network
+from training.machines.memory_transport import Network, together
 
 from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples
@@ -16,28 +14,6 @@ from dglke_frugal.training.full_softmax.targets import OneAnswer
 from dglke_frugal.training.machines.softmax_share import MachineShare
 from dglke_frugal.training.machines.softmax_tables import softmax_tables
 from dglke_frugal.training.step.device_step import DeviceStep
-
-
-def together(network, work):
-    """What work(machine, transport) returns for each machine, all at the same time. Raises the first error."""
-    results, errors = [None] * network.machines, []
-    torch.ones(BATCH).exp().log()  # what torch sets up at the first call is not for several threads at a time
-
-    def run(machine):
-        try:
-            results[machine] = work(machine, MemoryTransport(network, machine))
-        except BaseException as error:
-            errors.append(error)
-            network.fail()
-
-    threads = [threading.Thread(target=run, args=(machine,)) for machine in range(network.machines)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
 
 
 def owners_of(rows, machines):
@@ -85,6 +61,7 @@ def run_softmax(config, tables, batches, machines, network=None, make_targets=No
         mutate(machine)
         return machine, machine.train(batches)
 
+    torch.ones(BATCH).exp().log()  # what torch sets up at the first call is not for several threads at a time
     found = together(network or Network(machines), work)
     all_machines, losses = zip(*found)
     arrays = [machine.tables.arrays() for machine in all_machines]

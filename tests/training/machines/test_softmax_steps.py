@@ -8,8 +8,8 @@ import torch
 from training.full_softmax.oracle import Oracle
 from training.full_softmax.steps import (BATCH, ENTITIES, RELATIONS, STEPS, Trained, make_batch, make_config,
                                          make_tables)
-from training.machines.memory_transport import Network
-from training.machines.softmax_machines import SoftmaxMachine, owners_of, run_softmax, together
+from training.machines.memory_transport import Network, together
+from training.machines.softmax_machines import SoftmaxMachine, owners_of, run_softmax
 
 from dglke_frugal import _native
 from dglke_frugal.data import KnowledgeGraph, Triples

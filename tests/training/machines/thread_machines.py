@@ -1,9 +1,8 @@
 """Machines as threads, on a graph so small that several use the same rows all the time."""
-import threading
 from dataclasses import replace
 
 import numpy as np
-from training.machines.memory_transport import MemoryTransport, Network
+from training.machines.memory_transport import Network, together
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal.options import TrainConfig
@@ -69,33 +68,22 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lam
     machines = config.device.num_proc
     network = network or Network(machines)
     owners, sources = samplers(config, graph)
-    tables, errors = [None] * machines, []
 
-    def train(machine):
-        try:
-            own = machine_tables(config, graph, owners, MemoryTransport(network, machine),
-                                 [None if other == machine else sources[other] for other in range(machines)])
-            tables[machine] = own
-            mutate(own)
-            step = make_step(step_config(config), threads=1, matmul="fp32")
-            step.early_done = own.early_done if early else None
-            loop = TrainingLoop(own, sources[machine], step, 0, steps, config.store.lookahead)
-            for done, _ in enumerate(loop, start=1):
-                if done in drains:
-                    own.drain()
-            own.drain()
-            own.close()
-        except BaseException as error:
-            errors.append(error)
-            network.fail()
+    def train(machine, transport):
+        own = machine_tables(config, graph, owners, transport,
+                             [None if other == machine else sources[other] for other in range(machines)])
+        mutate(own)
+        step = make_step(step_config(config), threads=1, matmul="fp32")
+        step.early_done = own.early_done if early else None
+        loop = TrainingLoop(own, sources[machine], step, 0, steps, config.store.lookahead)
+        for done, _ in enumerate(loop, start=1):
+            if done in drains:
+                own.drain()
+        own.drain()
+        own.close()
+        return own
 
-    threads = [threading.Thread(target=train, args=(machine,)) for machine in range(machines)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    tables = together(network, train)
     found = {}
     for name, array in tables[0].arrays().items():
         if not name.startswith("entity"):
