@@ -10,7 +10,7 @@ from typing import Callable, List, Optional, Sequence
 
 import numpy as np
 
-from .transport import AWAITED, BACKGROUND, LANES, MachineError, Traffic, Transport
+from .transport import AWAITED, BACKGROUND, LANES, Traffic, Transport, block_header, check_header
 
 URGENT, LATE, REST, AHEAD, WHOLE = "urgent", "late", "rest", "ahead", "whole"
 APPLIED = (URGENT, REST, WHOLE)  # blocks after which tables have work to do, when all have come
@@ -119,9 +119,7 @@ class Boundaries:
             if sender == machine:
                 continue
             *known, signal = block[:HEADER].view(np.int32).tolist()
-            if known != posted.header(sum(sizes)):
-                raise MachineError(f"machine {sender} has sent another block than the one that is due at step "
-                                   f"{boundary}")
+            check_header(known, posted.header(sum(sizes)), sender, boundary)
             signals.append(signal)
             at = HEADER
             for table, size in zip(self._tables, sizes):
@@ -183,5 +181,5 @@ class _Posted:
     signal: int
 
     def header(self, floats: int) -> List[int]:
-        """By which a block is known to be the one that is due."""
-        return [_NUMBER[self.name], (self.boundary + 1) & 0x7FFFFFFF, floats & 0x7FFFFFFF]
+        """Of a block of so many floats."""
+        return block_header(_NUMBER[self.name], self.boundary + 1, floats)

@@ -78,7 +78,7 @@ class MachinePart(TrainingRun):
         self.tables.files_of_all.finish()
 
     def checkpoint(self) -> None:
-        if not self.leads:  # whose own numbers may be those that are not finite
+        if not self.leads:  # its own numbers may be the only ones that are not finite
             self._check_tables()
         self._written_by_all(super().checkpoint)
 

@@ -110,10 +110,10 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     values = used * (1 - used / by_any)  # for one that has not used it when it was used last
     row = FLOAT * (dims.relation + 1)
     urgent = float((sums * used + values * by_any).sum()) * row  # for those that use it in the next step, too
-    beside = 2 * entities * record + float((sums + values).sum()) * row - urgent
+    sent = 2 * entities * record + float((sums + values).sum()) * row
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
-    return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate,
-                       work_seconds=(beside + urgent) / WORKED_BYTES, positives=positives)
+    return NetworkPlan(machines, bytes_per_second, sent - urgent, urgent, positives / rate,
+                       work_seconds=sent / WORKED_BYTES, positives=positives)
 
 
 def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,

@@ -1,4 +1,4 @@
-"""Tables of which this machine has the entities that it owns, and all relations; files are written by all machines."""
+"""Tables of one of several machines: the entities that it owns, and all relations. All write files together."""
 
 from __future__ import annotations
 

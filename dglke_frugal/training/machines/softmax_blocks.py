@@ -23,5 +23,5 @@ def floats_of_step(machines: int, entities: float, queries: int, dim: int, binar
 def floats_held(machines: int, entities: int, owned: int, dim: int) -> int:
     """Floats of blocks in memory at a time, at most: rows of the batch's entities that a machine owns, as they are sent
     to each other one, and all its entities' rows as they come, one behind the other, and as the step has them.
-    machines, entities, dim: as of floats_of_step. owned: of these entities, at most."""
+    machines, entities, dim: as of floats_of_step. owned: the most of the entities that a machine owns."""
     return ((machines - 1) * owned + 3 * entities) * dim

@@ -19,10 +19,10 @@ from ... import _native
 from ..full_softmax.entity_share import BatchEntities, EntityShare
 from .group import FoundByAll
 from .softmax_blocks import HEADER, PARTS, ROWS, SUMS, WHOLE
-from .transport import AWAITED, MachineError, Traffic, Transport
+from .transport import AWAITED, Traffic, Transport, block_header, check_header
 
 _NUMBER = {name: number for number, name in enumerate((ROWS, SUMS, PARTS, WHOLE), start=1)}
-_MASK = 0x7FFFFFFF
+_MASK = 0x7FFFFFFF  # of sums of a batch's relations
 
 
 class MachineShare(EntityShare):
@@ -98,7 +98,8 @@ class MachineShare(EntityShare):
         sent, received = ([0 if machine == self._machine else HEADER + int(count)
                            for machine, count in enumerate(counts)] for counts in (map(len, given), floats))
         block = np.concatenate([piece for machine in others for piece in (
-            self._header(name, len(given[machine]), alike).view(np.float32), given[machine])])
+            np.array([*self._header(name, len(given[machine])), self.own_signal, alike], np.int32).view(np.float32),
+            given[machine])])
         self.traffic.add(name, len(block))
         self._transport.post(AWAITED, self._posted, block, sent, received)
         began = time.perf_counter()
@@ -110,21 +111,20 @@ class MachineShare(EntityShare):
     def _checked(self, name: str, blocks: Sequence[np.ndarray], given: Sequence[np.ndarray], floats: Sequence[int],
                  alike: int) -> List[np.ndarray]:
         """The blocks without their headers, by machine. Raises MachineError, and FoundByAll."""
-        due = [self._header(name, int(count), alike) for count in floats]
-        headers = [due[machine] if machine == self._machine else block[:HEADER].view(np.int32)
-                   for machine, block in enumerate(blocks)]
-        for machine, header in enumerate(headers):
-            if (header[:3] != due[machine][:3]).any():
-                raise MachineError(f"machine {machine} has sent another block than the one that is due at step "
-                                   f"{self._step}")
+        found = [given[machine] if machine == self._machine else block[HEADER:] for machine, block in enumerate(blocks)]
+        signals, numbers = [self.own_signal] * self._machines, [alike] * self._machines
+        for machine, block in enumerate(blocks):
+            if machine != self._machine:
+                *known, signals[machine], numbers[machine] = block[:HEADER].view(np.int32).tolist()
+                check_header(known, self._header(name, floats[machine]), machine, self._step)
         if name == ROWS:
-            self.signal = self.signal or max(int(header[3]) for header in headers)
-        for machine, header in enumerate(headers):
-            if header[4] != headers[0][4]:
+            self.signal = self.signal or max(signals)
+        for machine, number in enumerate(numbers):
+            if number != numbers[0]:
                 raise FoundByAll(f"machine {machine} has computed other relations than machine 0, before step "
                                  f"{self._step}: processors of different kinds round differently; use machines of one "
                                  "kind")
-        return [given[machine] if machine == self._machine else block[HEADER:] for machine, block in enumerate(blocks)]
+        return found
 
-    def _header(self, name: str, floats: int, alike: int) -> np.ndarray:
-        return np.array([_NUMBER[name], self._step & _MASK, floats & _MASK, self.own_signal, alike], np.int32)
+    def _header(self, name: str, floats: int) -> List[int]:
+        return block_header(_NUMBER[name], self._step, int(floats))

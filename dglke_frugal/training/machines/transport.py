@@ -8,6 +8,7 @@ from typing import Dict, List, Sequence
 import numpy as np
 
 LANES = AWAITED, BACKGROUND = range(2)  # of blocks that the next step waits for, and of the others
+_LARGEST = 0x7FFFFFFF
 
 
 class Transport(ABC):
@@ -33,6 +34,17 @@ class Transport(ABC):
 
 class MachineError(RuntimeError):
     """Another machine has failed, or cannot be reached; the message says which one if that is known."""
+
+
+def block_header(name: int, step: int, floats: int) -> List[int]:
+    """By which a block is known to be the one that is due. name: its number."""
+    return [name, step & _LARGEST, floats & _LARGEST]
+
+
+def check_header(found: List[int], due: List[int], machine: int, step: int) -> None:
+    """Raise MachineError if a machine has sent another block than the one that is due."""
+    if found != due:
+        raise MachineError(f"machine {machine} has sent another block than the one that is due at step {step}")
 
 
 class GlooTransport(Transport):
