@@ -72,7 +72,10 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlo
   extern __shared__ __align__(16) float shared[];  // T::kSharedFloats
   const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
   const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
-  const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
+  // Each rank begins with the share of another one, so that no two write to the same device at a time.
+  const unsigned first = s.shares.ranks > 0 ? gridDim.x * (s.shares.rank + 1) / s.shares.ranks : 0;
+  const int block = static_cast<int>((blockIdx.x + first) % gridDim.x);
+  const int chunk = block / (across * down), tile = block % (across * down);
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
   typename T::Sums sum = {};
   const typename T::Sums own = {};

@@ -30,10 +30,11 @@ __device__ inline void sync_team() {
     __syncthreads();
 }
 
-// Rows of several warps are many blocks' work, which hides the waiting for their loads: more blocks at a time are worth
-// more than more loads of each.
+// What hides the waiting for loads is more blocks at a time; where rows are short, more loads of each as well.
 __host__ __device__ constexpr bool is_long(int team) { return team == kSumThreads; }
-__host__ __device__ constexpr int blocks_at_once(int team) { return is_long(team) ? 9 : 1; }  // of a multiprocessor
+__host__ __device__ constexpr int blocks_at_once(int team) {  // of a multiprocessor
+  return is_long(team) ? 9 : 768 / block_of_team(team);
+}
 
 // By one block: sums in a fixed order, added to the running ones.
 template <int kTeam>
@@ -86,7 +87,7 @@ __device__ inline void give_squares(const Step& s, float* to, std::int64_t rows,
 
 // Occurrences that are loaded before they are added.
 constexpr int kFewAhead = 4;
-__host__ __device__ constexpr int many_ahead(int team) { return is_long(team) ? kFewAhead : 16; }
+__host__ __device__ constexpr int many_ahead(int team) { return is_long(team) ? kFewAhead : 8; }
 
 // Adds kAhead occurrences of a row, or those below `there`, to the sum, which begins with the first one of all. Many
 // are loaded without a condition each, the last one again and again: loads with conditions would wait for each other.
