@@ -32,7 +32,8 @@ using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<s
 // Where the number of the step is, and the ids of its rows.
 using RoundedStep = std::tuple<Vector<std::int64_t>, Vector<std::int64_t>>;
 using Update = std::tuple<const RowTable*, Vector<std::uint8_t>, Vector<std::int64_t>, Rows, std::vector<Entry>,
-                          std::optional<Vector<std::int32_t>>, std::optional<RoundedStep>>;
+                          std::optional<Vector<std::int32_t>>, std::optional<RoundedStep>,
+                          std::optional<Vector<std::int32_t>>>;
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/device/plan_kernels.py describes this structure");
 
@@ -79,7 +80,7 @@ void set_squares(EntryGradients& entry, const Squares& squares, std::size_t coun
 
 // Checks what a device would read beyond: shapes, and on the CPU also numbers.
 TableUpdate table_update(const Update& given) {
-  const auto& [table, leave, target, records, entries, used, rounded_step] = given;
+  const auto& [table, leave, target, records, entries, used, rounded_step, busy] = given;
   require(table != nullptr, "an update is of a table");
   table->check_records(records);
   const std::int64_t dim = table->memory.dim;
@@ -97,6 +98,8 @@ TableUpdate table_update(const Update& given) {
     update.rounding = {*table->rounded_by, step.data(), ids.data()};
   }
   update.gradients.entries = static_cast<int>(entries.size());
+  require(!on_cuda(records) || busy || entries.empty(), "on a device an update needs the list of busy rows");
+  if (busy) update.gradients.busy = busy->data();
   for (std::size_t e = 0; e < entries.size(); ++e) {
     const auto& [values, offset, order, squares] = entries[e];
     const auto count = static_cast<std::int64_t>(values.shape(0));
@@ -296,12 +299,15 @@ void bind(nb::module_& module) {
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each (RowTable, leave, "
-      "target, records, entries, used, rounded). leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
+      "target, records, entries, used, rounded, busy). leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), or "
       "(ranks, n) over the columns of each rank, whose mean in the order of ranks is taken, which "
       "may be None on the CPU). used (1,) int32: how many rows there are, the others only pad; None: all. rounded: of "
-      "rows in half precision, step (1,) int64 and ids of the rows (U,) int64. Runs where `records` lies.");
+      "rows in half precision, step (1,) int64 and ids of the rows (U,) int64. busy (1 + n or more,) int32, or None on "
+      "the CPU: n, how many rows have more than FEW_OCCURRENCES in all entries together, then these rows, the ones "
+      "with the most first. Runs where `records` lies.");
+  module.attr("FEW_OCCURRENCES") = kFewOccurrences;
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/table/mean_square.h). Runs where `squares` lies.");

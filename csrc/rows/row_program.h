@@ -28,7 +28,8 @@
 
 namespace frugal {
 
-inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
+inline constexpr int kMaxEntries = 2;      // a step's entries: positives, negatives
+inline constexpr int kFewOccurrences = 4;  // of a row; one with more is busy (StepGradients::busy)
 
 // Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart
 // everywhere; but a step computes in floats, so its own records of rows in half precision are record_stride() apart,
@@ -167,6 +168,9 @@ struct EntryGradients {
 struct StepGradients {
   EntryGradients entry[kMaxEntries];
   int entries;
+  // How many rows have more than kFewOccurrences, all entries together, then these rows, the ones with the most first:
+  // what a device shares out among blocks. Null where there are no entries, and on the CPU.
+  const std::int32_t* busy = nullptr;
 };
 
 // How the rows of one table leave their step. records: as the step read them. rounding: of rows in half precision.

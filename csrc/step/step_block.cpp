@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
+
+#include "rows/row_program.h"
 
 namespace frugal {
 namespace {
@@ -31,6 +34,19 @@ const T* at(const std::byte* block, std::size_t begin) {
 template <typename From, typename T>
 void put(const From& values, std::int64_t length, T rest, T* to) {
   std::fill(std::copy(values.begin(), values.end(), to), to + length, rest);
+}
+
+// Writes a list as StepGradients::busy, with zeros where it has room for more rows. count(row): of its occurrences.
+template <typename Count>
+void list_busy(std::size_t rows, std::int64_t room, std::int32_t* to, Count count) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> busy;  // -occurrences, row
+  for (std::size_t row = 0; row < rows; ++row)
+    if (const std::int32_t occurrences = count(row); occurrences > kFewOccurrences)
+      busy.emplace_back(-occurrences, static_cast<std::int32_t>(row));
+  std::ranges::sort(busy);
+  *to++ = static_cast<std::int32_t>(busy.size());
+  std::ranges::transform(busy, to, [](const auto& each) { return each.second; });
+  std::fill(to + busy.size(), to + room, 0);
 }
 
 const std::vector<std::int64_t>& ids_of(const Batch& batch, std::size_t table) {
@@ -69,6 +85,9 @@ StepBlock::StepBlock(const BatchSizes& sizes, std::vector<BlockTable> tables)
   // The positives' entry has one gradient, their sum, for each row that occurs among them.
   sum_offset_ = add<std::int32_t>("sum_offset", entities + 1);
   sum_order_ = add<std::int32_t>("sum_order", entities);
+  // As StepGradients::busy; a busy entity occurs among the negatives at least kFewOccurrences times.
+  entity_busy_ = add<std::int32_t>("entity_busy", 1 + negatives / kFewOccurrences);
+  relation_busy_ = add<std::int32_t>("relation_busy", 1 + positives / kFewOccurrences);
   weight_ = add<float>("weight", sizes.weighted ? positives : 0);
   for (const BlockTable& table : tables_)
     rows_.push_back(table.planned ? 0 : add<std::int64_t>(table.name + "_rows", table.rows));
@@ -121,6 +140,12 @@ void StepBlock::pack(const Batch& batch, std::byte* block) const {
   }
   std::fill(sum_offset + entities, sum_offset + most_entities + 1, sums);
   std::fill(sum_order + sums, sum_order + most_entities, 0);
+  list_busy(batch.entities.size(), negatives / kFewOccurrences, at<std::int32_t>(block, entity_busy_),
+            [&](std::size_t u) {
+              return sum_offset[u + 1] - sum_offset[u] + batch.negative_offset[u + 1] - batch.negative_offset[u];
+            });
+  list_busy(batch.relations.size(), positives / kFewOccurrences, at<std::int32_t>(block, relation_busy_),
+            [&](std::size_t r) { return batch.relation_offset[r + 1] - batch.relation_offset[r]; });
   std::ranges::copy(batch.weight, at<float>(block, weight_));
 
   for (std::size_t t = 0; t < tables_.size(); ++t) {

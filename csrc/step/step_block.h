@@ -69,7 +69,7 @@ class StepBlock {
   std::size_t bytes_ = 0;
   std::size_t counts_, step_, head_slot_, tail_slot_, relation_slot_, negative_slot_, positive_offset_,
       positive_occurrence_, negative_offset_, negative_occurrence_, relation_offset_, relation_occurrence_, sum_offset_,
-      sum_order_, weight_;
+      sum_order_, entity_busy_, relation_busy_, weight_;
   std::vector<std::size_t> rows_;  // by table
 };
 

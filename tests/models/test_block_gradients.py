@@ -47,12 +47,35 @@ def test_packed_block(weighted):
     for u in range(entities):
         assert list(order[offset[u] : offset[u + 1]]) == ([u] if u in occurs else [])
     for name, found in packed.items():
+        if name.endswith("busy"):
+            continue
         wanted = getattr(batch, name)
         np.testing.assert_array_equal(found[: len(wanted)], wanted, err_msg=name)
         if name.endswith("offset"):
             assert (found[len(wanted) :] == wanted[-1]).all(), name
         else:
             assert len(found) == len(wanted), name
+
+
+@pytest.mark.parametrize("relations", [1, 3, 60])
+def test_busy_rows_are_listed_with_the_busiest_first(relations):
+    """Gradients of an entity: one of all its positives, and one of each of its negatives."""
+    random = np.random.default_rng(relations)
+    head, tail, negative = ((30 * random.random(count) ** 3).astype(np.int64) for count in (64, 64, 96))
+    batch = _native.make_batch(head, random.integers(0, relations, 64), tail, negative, False, 16, 30, relations)
+    layout = layout_for(batch, 40, 70)
+    block = np.full(layout.bytes, 99, np.uint8)
+    layout.pack(batch, block)
+    packed = unpack(layout, block)
+    occurs = np.isin(batch.entities, [head, tail])
+    gradients = {"entity": occurs + np.array([(negative == entity).sum() for entity in batch.entities]),
+                 "relation": np.array([(batch.relation == relation).sum() for relation in batch.relations])}
+    for name, counts in gradients.items():
+        busy = sorted((-count, row) for row, count in enumerate(counts) if count > _native.FEW_OCCURRENCES)
+        found = packed[f"{name}_busy"]
+        assert list(found[: len(busy) + 1]) == [len(busy), *(row for _, row in busy)], name
+        assert not found[len(busy) + 1 :].any(), name
+        assert busy or relations == 60, name
 
 
 def test_a_block_takes_its_own_sizes_alone():

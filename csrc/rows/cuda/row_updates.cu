@@ -16,7 +16,6 @@ namespace frugal::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
-constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
 constexpr int kAhead = 16;   // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 256 and 1024 took longer
 constexpr int kHot = 48;                 // a row with more occurrences is hot
@@ -36,7 +35,7 @@ struct Updates {
   bool aligned[kMaxTables];  // whether rows are as LaneColumns takes them
   float negative_rate;
   int tables;
-  std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
+  std::int64_t shares;  // of busy rows that are not hot: every shares-th one is one's
   int slices;           // blocks of a share, each with kThreads columns of its rows
   std::int64_t hot_shares;  // of the hot rows
   int hot_slices;           // blocks of one of these shares, each with kHotColumns columns
@@ -254,7 +253,7 @@ __device__ void update_rows_alone(const Updates& work, std::int64_t first_row, s
   const int dim = static_cast<int>(s.memory.dim);
   const bool rounds = kHalfPrecision && s.memory.is_half();
   const Occurrences occurrences(s.gradients, u);
-  const bool wanted = mine < rows && occurrences.count <= kFew && !s.writes.pads(u);
+  const bool wanted = mine < rows && occurrences.count <= kFewOccurrences && !s.writes.pads(u);
   bool by_columns = wanted && at.aligned && s.writes.leave[u] != RowDestination::kGradient;
   RowMove row(s, u, kHalfPrecision ? s.memory.record_stride() : s.memory.stride, negative_rate);
   const FewOccurrences<kLanes> few(occurrences, by_columns);
@@ -521,48 +520,23 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// How many occurrences a row has, without loops, so that several rows' can be on their way together.
-__device__ int count_of(const StepGradients& of, std::int64_t u) {
-  if (of.entries == 0) return 0;
-  const EntryGradients &first = of.entry[0], &last = of.entry[of.entries - 1];
-  const int of_first = first.offset[u + 1] - first.offset[u], of_last = last.offset[u + 1] - last.offset[u];
-  return of.entries > 1 ? of_first + of_last : of_first;
-}
-static_assert(kMaxEntries == 2);
-
-// By a block: calls take(table's update, row) for each row of a share, which has every shares-th one, for which
-// wanted(number of its occurrences, its destination) is true. A thread looks at kTogether rows at once. The tables
-// behind the first one come first, since relations have the most occurrences.
-template <int kTogether, typename Wanted, typename Take>
-__device__ void each_row(const Updates& work, std::int64_t share, std::int64_t shares, Wanted wanted, Take take) {
-  __shared__ unsigned found[kTogether][kWarps];
-  const std::int64_t rows = work.first_row[work.tables];
-  const auto at_turn = [&](std::int64_t turn) {
-    const std::int64_t row = turn + work.first_row[1];
-    return find_row(work, row < rows ? row : row - rows);
-  };
-  for (std::int64_t first = share; first < rows; first += kTogether * kThreads * shares) {
-    bool is_wanted[kTogether];
-#pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
-      const std::int64_t mine = first + (j * kThreads + threadIdx.x) * shares;
-      const RowOfTable at = at_turn(mine < rows ? mine : share);
-      is_wanted[j] = wanted(count_of(at.table->gradients, at.row), at.table->writes.leave[at.row]) & (mine < rows);
-    }
-#pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
-      const unsigned of_warp = __ballot_sync(DeviceWarp::kAll, is_wanted[j]);
-      if (threadIdx.x % kWarpLanes == 0) found[j][threadIdx.x / kWarpLanes] = of_warp;
-    }
-    __syncthreads();
+// By a block: calls take(table's update, row) for the rows of a share that are hot, or else for the other busy ones. Of
+// a table's busy rows a share has every shares-th one; those of the first table begin with the last share and those of
+// the others with the first, so that the busiest rows of two tables are different shares'.
+template <bool kOfHot, typename Take>
+__device__ void each_row(const Updates& work, std::int64_t share, std::int64_t shares, Take take) {
 #pragma unroll 1
-    for (int w = 0; w < kTogether * kWarps; ++w)
-      for (unsigned left = found[w / kWarps][w % kWarps]; left != 0; left &= left - 1) {
-        const int number = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
-        const RowOfTable at = at_turn(first + number * shares);
-        take(*at.table, at.row);
-      }
-    __syncthreads();  // before `found` is written again
+  for (int t = work.tables - 1; t >= 0; --t) {
+    const TableUpdate& s = work.table[t];
+    const std::int32_t* const busy = s.gradients.busy;
+    const std::int64_t count = busy != nullptr ? *busy : 0;
+#pragma unroll 1
+    for (std::int64_t i = t > 0 ? share : shares - 1 - share; i < count; i += shares) {
+      const std::int32_t row = busy[1 + i];
+      const int occurrences = Occurrences(s.gradients, row).count;
+      if (kOfHot && occurrences <= kHot) break;  // as all that follow
+      if (is_hot(occurrences, s.writes.leave[row]) == kOfHot) take(s, row);
+    }
   }
 }
 
@@ -574,7 +548,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   std::int64_t block = blockIdx.x;
   if (block < work.hot_blocks()) {
     const int slice = static_cast<int>(block / work.hot_shares);
-    each_row<4>(work, block % work.hot_shares, work.hot_shares, is_hot, [&](const TableUpdate& s, std::int64_t u) {
+    each_row<true>(work, block % work.hot_shares, work.hot_shares, [&](const TableUpdate& s, std::int64_t u) {
       update_hot_row<kHalfPrecision>(s, u, slice, work.negative_rate);
     });
     return;
@@ -582,8 +556,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
   block -= work.hot_blocks();
   if (block < work.many_blocks()) {
     const int slice = static_cast<int>(block / work.shares);
-    const auto wanted = [](int count, RowDestination leave) { return (count > kFew) & !is_hot(count, leave); };
-    each_row<1>(work, block % work.shares, work.shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+    each_row<false>(work, block % work.shares, work.shares, [&](const TableUpdate& s, std::int64_t u) {
       update_row_together<kHalfPrecision>(s, u, slice, work.slices, work.negative_rate);
     });
     return;

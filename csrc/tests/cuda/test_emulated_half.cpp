@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "busy_rows.h"
 #include "rows/cpu/plan_kernels.h"
 #include "rows/cuda/plan_kernels.h"
 #include "rows/cuda/row_updates.h"
@@ -104,7 +105,9 @@ TEST(EmulatedHalf, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
     for (std::int64_t i = 0; i < offset.back(); i += 3) values[(i + 1) * dim - 1] *= i % 2 == 0 ? 1e-25f : 1e25f;
     for (std::int32_t i = 0; i < offset.back(); ++i) squares[i] = mean_square(&values[i * dim], dim);
     const EntryGradients entry{values.data(), dim, offset.data(), nullptr, squares.data()};
-    const StepGradients gradients{{entry, entry}, 2};
+    StepGradients gradients{{entry, entry}, 2};
+    const std::vector<std::int32_t> busy = busy_rows(gradients, kRows);
+    gradients.busy = busy.data();
     // Some leave as gradients, for which both have room.
     std::vector<RowDestination> leave(kRows, RowDestination::kHostRow);
     std::vector<std::int64_t> target = rows;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "busy_rows.h"
 #include "rows/cuda/row_updates.h"
 #include "table/row_layout.h"
 #include "table/row_adagrad.h"
@@ -59,6 +60,7 @@ struct Case {
   std::vector<RowDestination> leave;
   std::vector<std::int64_t> target;
   StepGradients gradients{};
+  std::vector<std::int32_t> busy;
 
   Case(std::int64_t width, float scale, float last, int entry_count, std::int32_t rows, std::mt19937& random)
       : dim(width),
@@ -74,6 +76,8 @@ struct Case {
     for (int e = 0; e < entry_count; ++e)
       gradients.entry[e] = {entries[e].values.data(), entries[e].stride, entries[e].offset.data(),
                             e == 1 ? entries[e].order.data() : nullptr, entries[e].squares.data()};
+    busy = busy_rows(gradients, kRows);
+    if (entry_count > 0) gradients.busy = busy.data();
     std::int64_t staged = 0;
     for (std::int64_t u = 0; u < kRows; ++u) {
       leave.push_back(u % 3 == 0   ? RowDestination::kCache

@@ -30,15 +30,26 @@ def as_bytes(write_backs: np.ndarray) -> np.ndarray:
 def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0) -> None:
     """Row-wise Adagrad for the rows of a step, of one to three tables together.
 
-    updates: for each table (RowTable, leave, target, records, entries, used, rounded), as _native.update_tables takes
-    them; `rounded` may be left out for rows of floats, and the mean squares of an entry's gradients everywhere: they
-    are then computed here.
+    updates: for each table (RowTable, leave, target, records, entries, used, rounded, busy), as _native.update_tables
+    takes them; `rounded` may be left out for rows of floats, and `busy` and the mean squares of an entry's gradients
+    everywhere: they are then computed here.
     """
     _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream)
 
 
-def _complete(stream: int, table: _native.RowTable, leave, target, records, entries, used=None, rounded=None) -> tuple:
-    return table, leave, target, records, [with_squares(entry, stream) for entry in entries], used, rounded
+def _complete(stream: int, table: _native.RowTable, leave, target, records, entries, used=None, rounded=None,
+              busy=None) -> tuple:
+    if busy is None and entries and not isinstance(records, np.ndarray) and records.is_cuda:
+        busy = busy_rows([offset for _, offset, *_ in entries])
+    entries = [with_squares(entry, stream) for entry in entries]
+    return table, leave, target, records, entries, used, rounded, busy
+
+
+def busy_rows(offsets: Sequence):
+    """The rows with many occurrences, as _native.update_tables takes them. offsets: tensors, of each entry."""
+    count, order = sum(offset.diff() for offset in offsets).sort(descending=True, stable=True)
+    busy = order[count > _native.FEW_OCCURRENCES].tolist()
+    return offsets[0].new_tensor([len(busy), *busy])
 
 
 def with_squares(entry: tuple, stream: int) -> tuple:

@@ -24,9 +24,10 @@ NO_OCCURRENCES = np.empty(0, np.int32)
 
 class Plan(NamedTuple):
     """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
-    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. evicted (n,)
-    int64 and first_buffer_slot (1,) int64: the rows that the step evicts from a cache, and their first slot, if it
-    writes them back. Arrays of the host or tensors of a device.
+    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. busy int32:
+    the rows with many occurrences, as update_tables takes them. evicted (n,) int64 and first_buffer_slot (1,) int64:
+    the rows that the step evicts from a cache, and their first slot, if it writes them back. Arrays of the host or
+    tensors of a device.
     """
 
     rows: object
@@ -35,6 +36,7 @@ class Plan(NamedTuple):
     target: object = None
     published: object = None
     step: object = None
+    busy: object = None
     evicted: object = None
     first_buffer_slot: object = None
 
@@ -196,7 +198,7 @@ class DeviceRows:
         rows that `receive` updates."""
         plan = self._complete(plan)
         rounded = self.rounding and (plan.step, plan.rows)
-        return self.row_table, plan.leave, plan.target, records, list(entries), used, rounded
+        return self.row_table, plan.leave, plan.target, records, list(entries), used, rounded, plan.busy
 
     def prepare(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
                 update: _native.SummedUpdate) -> PreparedStep:

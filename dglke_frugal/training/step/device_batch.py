@@ -57,9 +57,9 @@ class DeviceBlock:
         self._prefetch = self._make_prefetch(tables, plan_memories)
 
     def _plan(self, table: str, count: int, memory: Optional[PlanMemory]) -> Plan:
-        if memory is None:
-            return Plan(self.fields[f"{table}_rows"], step=self.fields["step"])
-        return memory.plan.cut(count)._replace(step=self.fields["step"])
+        plan = Plan(self.fields[f"{table}_rows"]) if memory is None else memory.plan.cut(count)
+        busy = "entity_busy" if table == "entity" else "relation_busy"  # projections are those of relations
+        return plan._replace(step=self.fields["step"], busy=self.fields[busy])
 
     def _make_prefetch(self, tables: Sequence[DeviceRows],
                        plan_memories: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
