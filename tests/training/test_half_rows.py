@@ -103,22 +103,6 @@ def test_the_best_rows_are_taken_and_others_are_started_from(runs):
                                   np.load(best / "small_TransE_l2_entity.npy"))
 
 
-@pytest.mark.parametrize("flags, sentence", [
-    (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
-    (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla")])
-def test_what_half_precision_do_not_have_is_refused(runs, refused, flags, sentence):
-    arguments, folder = runs.arguments("--row_dtype", "fp16", *STEPS, *flags)
-    with refused(sentence):
-        main(["train", *arguments])
-    assert not folder.exists()
-
-
-def test_other_rows_cannot_be_gone_on_with(runs, refused):
-    folder = runs("--row_dtype", "fp16", *STEPS)
-    with refused('--row_dtype was "fp16" and is "fp32"'):
-        runs.resume(folder, "--max_step", 70, "--row_dtype", "fp32")
-
-
 def test_the_plan_counts_half_precision(capsys):
     sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--json"]
     found = {}

@@ -24,6 +24,11 @@ def of(**flags):
 
 @pytest.mark.parametrize("name, one, other, where", [
     ("exclude_positive", False, True, {}),
+    ("row_dtype", "fp16", "fp32", {}),
+    ("normalize_entities", True, False, {}),
+    ("subsampling", "base", "uniq", {}),
+    ("init", "normal", "xavier", {}),
+    ("relation_prediction", 0.5, 0.4, {"neg_sample_size": "all"}),
     ("lr_factor", 0.5, 0.3, {"lr_decay_at": [7]}),
     ("lr_factor", 0.5, 0.3, DROPPED),
     ("eval_interval", 5, 6, {"lr_patience": 2, "valid": True}),
