@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal._native import RowTable, gather_rows
+from dglke_frugal._native import RowTable, prepare_gather
 from dglke_frugal.store.device.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
 
 from . import result_file
@@ -123,7 +123,7 @@ class Gather:
 
     def gb_s(self):
         def work():
-            gather_rows(self.table, self.device_rows, self.device_source, self.records, self.device.stream)
+            self._gather(self.table, self.device_rows)
 
         return self.bytes / self.device.seconds(work) / 1e9
 
@@ -135,11 +135,15 @@ class Gather:
         packed_row = self.device.put(np.arange(len(self.rows)))
 
         def work():
-            gather_rows(self.table, self.rows, self.source, packed)  # where `packed` lies, by all cores
+            # Where `packed` lies, by all cores.
+            prepare_gather(self.table, self.rows, self.source, packed)(len(self.rows))
             self.device.copy(there, packed)
-            gather_rows(copied, packed_row, self.device_source, self.records, self.device.stream)
+            self._gather(copied, packed_row)
 
         return self.bytes / self.device.seconds(work) / 1e9
+
+    def _gather(self, table, rows):
+        prepare_gather(table, rows, self.device_source, self.records)(len(self.rows), self.device.stream)
 
 
 def gathers(device, table_bytes, dims, counts, threads):
