@@ -8,7 +8,6 @@ counted, padding is not.
 """
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 
@@ -292,8 +291,7 @@ def show(name, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--threads", type=int, default=_native.num_threads(), help="of CPU gathers (%(default)s)")
     parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least (%(default)s)")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS, help="what to measure (all of it)")
@@ -316,8 +314,7 @@ def main():
         result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
         rates = result["index_million_keys_s"].items()
         print("index, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates))
-    if options.json:
-        result_file.write(options.json, result)
+    result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

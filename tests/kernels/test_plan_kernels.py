@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threads import threads_as_before
 
 from dglke_frugal import _native
 from dglke_frugal._native import (RowTable, prepare_gather, prepare_publish, prepare_stage_evicted,
@@ -105,14 +106,11 @@ def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine,
     expected = updated_records(table, plan, records)
     host_before, staging = np.array(table.records), np.full(plan.staging_floats, -1, np.float32)
     device_cache, device_staging, host = machine.put(cache), machine.put(staging), machine.shared(table)
-    threads_before = _native.num_threads()
-    _native.set_num_threads(threads)
-    try:
+    with threads_as_before():
+        _native.set_num_threads(threads)
         update_tables([(RowTable(dim, host, device_cache, device_staging), machine.put(plan.leave),
                         machine.put(plan.target), machine.put(records), plan.entries(machine))], LEARNING_RATE,
                       machine.stream)
-    finally:
-        _native.set_num_threads(threads_before)
     new_cache, new_staging = machine.get(device_cache), machine.get(device_staging)
 
     for u, (leave, target) in enumerate(zip(plan.leave.tolist(), plan.target.tolist())):
