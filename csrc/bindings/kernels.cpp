@@ -234,8 +234,7 @@ void multiply_complex(const ConstRows& x, const ConstRows& y, bool conjugate,
 void bind(nb::module_& module) {
   nb::class_<PreparedKernel>(
       module, "PreparedKernel",
-      "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
-      "addresses.")
+      "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same addresses.")
       .def(
           "__call__",
           [](const PreparedKernel& self, std::int64_t rows, std::uintptr_t stream) {
