@@ -500,8 +500,7 @@ def by_key(samples: int, size: int, scale: float, device: str) -> dict:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, required=True)
+    parser = result_file.parser(__doc__, required=True)
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows and ids, 33.8 M rows of Criteo's")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 8192])
     parser.add_argument("--steps", type=int, default=30)

@@ -8,7 +8,6 @@ The floor is the arithmetic: distinct queries x entities x dim x 2 operations at
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -29,8 +28,7 @@ from .eval_on_gpu import gpu_leg, random_model
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--data_path", default="data")
     parser.add_argument("--dataset", default="FB15k")
     parser.add_argument("--run", help="folder of a trained run of that dataset")
@@ -127,8 +125,7 @@ def main():
     result.update(gpu_leg(model, graph, evaluation, options))
     text = json.dumps(result, indent=2)
     print(text)
-    if options.json:
-        result_file.write(options.json, result)
+    result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

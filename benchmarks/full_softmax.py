@@ -12,7 +12,6 @@ entities by 200 numbers. Whole trainings and their MRR: benchmarks/recipes.py, w
 
 from __future__ import annotations
 
-import argparse
 import gc
 import time
 
@@ -152,8 +151,7 @@ def speed(options):
 
 def main():
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=result_file.result_file, required=True)
+    parser = result_file.parser(__doc__, required=True)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, help="(those of the device)")
     parser.add_argument("--matmul", choices=MATMULS, default="tf32")
     parser.add_argument("--skip_torch", action="store_true")

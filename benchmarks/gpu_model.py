@@ -22,7 +22,6 @@ threads, and cards that share lanes of a bus.
 """
 from __future__ import annotations
 
-import argparse
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
@@ -171,8 +170,7 @@ def predictions(legs: Mapping[Leg, float]) -> Dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=result_file.result_file, required=True)
+    parser = result_file.parser(__doc__, required=True)
     result_file.write(parser.parse_args().json, predictions(measured()))
 
 

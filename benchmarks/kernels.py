@@ -8,14 +8,13 @@ counted, padding is not.
 """
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal._native import RowTable, gather_rows
+from dglke_frugal._native import RowTable, prepare_gather
 from dglke_frugal.store.device.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
 
 from . import result_file
@@ -123,7 +122,7 @@ class Gather:
 
     def gb_s(self):
         def work():
-            gather_rows(self.table, self.device_rows, self.device_source, self.records, self.device.stream)
+            self._gather(self.table, self.device_rows)
 
         return self.bytes / self.device.seconds(work) / 1e9
 
@@ -135,11 +134,15 @@ class Gather:
         packed_row = self.device.put(np.arange(len(self.rows)))
 
         def work():
-            gather_rows(self.table, self.rows, self.source, packed)  # where `packed` lies, by all cores
+            # Where `packed` lies, by all cores.
+            prepare_gather(self.table, self.rows, self.source, packed)(len(self.rows))
             self.device.copy(there, packed)
-            gather_rows(copied, packed_row, self.device_source, self.records, self.device.stream)
+            self._gather(copied, packed_row)
 
         return self.bytes / self.device.seconds(work) / 1e9
+
+    def _gather(self, table, rows):
+        prepare_gather(table, rows, self.device_source, self.records)(len(self.rows), self.device.stream)
 
 
 def gathers(device, table_bytes, dims, counts, threads):
@@ -288,8 +291,7 @@ def show(name, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--threads", type=int, default=_native.num_threads(), help="of CPU gathers (%(default)s)")
     parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least (%(default)s)")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS, help="what to measure (all of it)")
@@ -312,8 +314,7 @@ def main():
         result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
         rates = result["index_million_keys_s"].items()
         print("index, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates))
-    if options.json:
-        result_file.write(options.json, result)
+    result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

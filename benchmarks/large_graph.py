@@ -60,8 +60,7 @@ def train(data: Path, runs: Path, options: argparse.Namespace) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--entities", type=int, default=20_000_000, help="(%(default)s)")
     parser.add_argument("--triples", type=int, default=100_000_000, help="to train on (%(default)s)")
     parser.add_argument("--hidden_dim", type=int, default=95, help="(%(default)s)")
@@ -95,8 +94,7 @@ def main() -> None:
     if options.entities == FREEBASE_ENTITIES and len(options.gpu) == 1:
         result["freebase_steps_per_second"] = run["steps_per_second"]
     print(json.dumps(result, indent=2))
-    if options.json:
-        result_file.write(options.json, result)
+    result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -108,8 +108,7 @@ def python_lists(path, lines=1_000_000):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--triples", type=int, default=20_000_000, help="%(default)s")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count()), help="%(default)s")
     parser.add_argument("--repeats", type=int, default=3, help="%(default)s")
@@ -134,8 +133,7 @@ def main():
         result["over_python_lists"] = result["triples_per_s"] / result["python_lists_triples_per_s"]
     for key, value in result.items():
         print(f"{key:32} {value:,.2f}")
-    if options.json:
-        result_file.write(options.json, result)
+    result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ regularization, because losses are means over a worker's batch. All test triples
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -44,8 +43,7 @@ def mrr(data: str, workers: int, kind: str, seed: int, data_path: Path) -> float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--data_path", type=Path, required=True, help="folder with FB15k and wn18rr in it")
     parser.add_argument("--datasets", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -70,8 +68,7 @@ def main() -> None:
         report["within_noise"][data] = {name: within_noise(spread(found), spread(of["1"]), len(found))
                                         for name, found in of.items() if name != "1"}
     print(json.dumps(report, indent=2))
-    if options.json:
-        result_file.write(options.json, report)
+    result_file.write(options.json, report)
 
 
 if __name__ == "__main__":

@@ -233,8 +233,7 @@ def _steps_per_second(output: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--entities", type=int, default=20_000_000, help="(%(default)s)")
     parser.add_argument("--speed_entities", type=int, default=1_000_000, help="of the runs by workers (%(default)s)")
     parser.add_argument("--gbit", type=float, nargs="*", default=[2.5, 1.0], help="of the network (%(default)s)")
@@ -295,8 +294,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
 
 def report(result: Dict[str, Any], file: Optional[Path]) -> None:
     print(json.dumps(result, indent=2))
-    if file:
-        result_file.write(file, result)
+    result_file.write(file, result)
 
 
 if __name__ == "__main__":

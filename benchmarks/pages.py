@@ -60,7 +60,6 @@ def significant(value: Optional[float], digits: int = 3, unit: str = "") -> str:
 
 
 def millions(rate: Optional[float]) -> str:
-    """A rate in millions a second."""
     return significant(rate and rate / 1e6)
 
 
@@ -75,12 +74,10 @@ def mrr(value: Optional[float]) -> str:
 
 
 def milliseconds(seconds: Optional[float]) -> str:
-    """Seconds as milliseconds."""
     return significant(seconds and seconds * 1e3, 3, " ms")
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
@@ -166,7 +163,6 @@ def speed_gpu(results: Results) -> str:
 
 
 def settings_gpu(results: Results) -> str:
-    """What settings of one GPU give."""
     rows = []
     for what, part, leg in (("FB15k, all rows on the GPU (default)", "fb15k", "frugal_default"),
                             ("FB15k, `--cache_ratio 0.05`", "fb15k", "frugal"),

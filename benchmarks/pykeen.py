@@ -12,7 +12,6 @@ default.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
@@ -103,8 +102,7 @@ def _our_seconds(data_path: str, model: str, leg: str, steps: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=result_file.result_file, required=True)
+    parser = result_file.parser(__doc__, required=True)
     parser.add_argument("--data_path", required=True, help="the folder that holds FB15k")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--models", nargs="+", choices=PYKEEN, default=list(PYKEEN))

@@ -10,7 +10,6 @@ more.
 """
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -85,9 +84,7 @@ def within_noise(one, other, seeds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, required=True,
-                        help="results; runs of the same settings that are there are kept")
+    parser = result_file.parser(__doc__, required=True, kept="runs of the same settings")
     parser.add_argument("--data_path", required=True, help="folder with FB15k in it")
     parser.add_argument("--num_proc", type=int, default=1, help="processes that train together; vanilla and native")
     parser.add_argument("--batch_size", type=int, help="of a process, instead of the recipe's 1000")

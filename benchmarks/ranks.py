@@ -13,7 +13,6 @@ With several GPUs, one alone and all of them come first: benchmarks/several_gpus
 """
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -100,8 +99,7 @@ def median(runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=result_file.result_file, required=True)
+    parser = result_file.parser(__doc__, required=True)
     parser.add_argument("--data_path", default="data")
     parser.add_argument("--dataset", default="FB15k")
     parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")

@@ -18,7 +18,6 @@ With --row_dtypes each is trained with entity rows of these types; [compared] ha
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import json
 import os
@@ -90,9 +89,7 @@ def compare(runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, required=True,
-                        help="write the results here; runs that are there already are kept")
+    parser = result_file.parser(__doc__, required=True, kept="runs")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
     parser.add_argument("--runs", nargs="+", default=[*PUBLISHED_MRR, *TRANSR],
                         help="FOLDER/NAME each (fb15k, fb15k_237, wn18rr), or patterns of them such as '*softmax*'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 from dglke_frugal.files import replace_file
 
@@ -27,14 +27,24 @@ def result_file(text: str) -> Path:
     return path
 
 
+def parser(description: str, required: bool = False, kept: str = "") -> argparse.ArgumentParser:
+    """Of a benchmark's flags, with --json. kept: what of a file that is there stays in it."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--json", type=result_file, required=required,
+                      help="file for the results" + (f"; {kept} that are there already are kept" if kept else ""))
+    return made
+
+
 def read(path: Path) -> Dict[str, Any]:
     """Figures of earlier runs that a benchmark goes on from, with their machine; none if there is no file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def write(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write figures, to six digits, and machine. Figures from a file (read()) name the commits of their earlier parts,
-    too."""
+def write(path: Optional[Path], figures: Mapping[str, Any]) -> None:
+    """Write figures, to six digits, and machine; nothing without a path. Figures from a file (read()) name the commits
+    of their earlier parts, too."""
+    if path is None:
+        return
     facts, earlier = machine.facts(), figures.get(MACHINE, {})
     commits = {*earlier.get("earlier_commits", ()), earlier.get("commit") or "unknown"} if earlier else set()
     if commits - {facts["commit"]}:

@@ -16,7 +16,6 @@ over the measured copy rate, whichever is more.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -137,8 +136,7 @@ def timed(command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, required=True, help="write the results here")
+    parser = result_file.parser(__doc__, required=True)
     parser.add_argument("--data_path", help="folder with FB15k in it")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repeats", type=int, default=3, help="runs of each leg (%(default)s)")

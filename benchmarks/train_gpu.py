@@ -23,7 +23,6 @@ A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of w
 """
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -111,9 +110,7 @@ def compiled_torch(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, required=True,
-                        help="write the results here; parts that are there already are kept")
+    parser = result_file.parser(__doc__, required=True, kept="parts")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--legs", nargs="+", help="of fb15k and large, by name (all)")
     parser.add_argument("--data_path", help="folder with FB15k and wn18rr in it")

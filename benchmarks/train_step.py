@@ -19,7 +19,6 @@ scores of the whole chunk.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 
@@ -144,8 +143,7 @@ def measure(name, batches, steps, threads, rates):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
+    parser = result_file.parser(__doc__)
     parser.add_argument("--models", nargs="+", default=[n for n in model_names() if n != "TransE"])
     parser.add_argument("--threads", type=int, default=_native.num_threads())
     parser.add_argument("--steps", type=int, default=60)

@@ -42,7 +42,6 @@ class Recipe:
 
     @property
     def folder(self) -> Path:
-        """Folder of the files."""
         return FOLDER / self.package.split(".")[-1]
 
     def names(self) -> List[str]:

@@ -97,11 +97,11 @@ def refused(capsys):
 def one_torch_thread():
     """For small tables: threads would only wait for each other."""
     import torch
+    from threads import threads_as_before
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with threads_as_before():
+        torch.set_num_threads(1)
+        yield
 
 
 def pytest_configure():

@@ -8,6 +8,7 @@ from collections import deque
 
 import pytest
 import torch
+from threads import threads_as_before
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dglke_frugal.store.device.cuda_device import CudaDevice, Stream
@@ -332,10 +333,9 @@ def make_device(name):
 
 def _one_thread(request):
     """torch computes with one thread: more only get in each other's way at these sizes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield make_device(request.param)
-    torch.set_num_threads(threads)
+    with threads_as_before():
+        torch.set_num_threads(1)
+        yield make_device(request.param)
 
 
 STREAMS = {" and ".join(ahead) + " ahead" if ahead else "late": ahead for count in range(3)

@@ -42,7 +42,6 @@ class Trace:
         return [random.uniform(-bound, bound, (rows, dim)).astype(np.float32) for rows, dim, bound in shapes]
 
     def host_tables(self):
-        """The initial tables as host tables."""
         tables = []
         for values in self.initial_tables():
             tables.append(_native.HostTable(*values.shape))

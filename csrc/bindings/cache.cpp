@@ -130,9 +130,12 @@ void bind(nb::module_& module) {
            "Keys, slots, scores and times of the last touch, of the occupied slots among [first, first + count).")
       .def("restore", &restore, "keys"_a, "slots"_a, "scores"_a, "touched"_a,
            "Replaces the contents by what export_batch gave. ValueError, and an empty index, if it does not fit.");
-  module.def("cache_policy", &make_cache_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
-             "The CachePolicy of that name for a cache of `slots` of a table's `rows`, in `parts` that share nothing "
-             "(0: as many as pay).");
+  module.def(
+      "cache_policy",
+      [](const std::string& name, std::int64_t rows, std::int64_t slots) {
+        return make_cache_policy(name, rows, slots);
+      },
+      "name"_a, "rows"_a, "slots"_a, "The CachePolicy of that name for a cache of `slots` of a table's `rows`.");
   module.def("cache_policy_slot_bytes", &cache_policy_slot_bytes, "name"_a,
              "Bytes of host memory that the policy of that name takes for each slot.");
 }

@@ -200,8 +200,7 @@ void bind(nb::module_& module) {
                                   self.host().floats().squares);
           },
           "(address, floats) of the ranks' parts of mean squares in this rank's device memory: the first one's, and "
-          "how far "
-          "apart they are.")
+          "how far apart they are.")
       .def(
           "fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
           "End all waiting, with the first sentence that any rank gives.")
@@ -213,8 +212,7 @@ void bind(nb::module_& module) {
              "means (n,), n a multiple of 4, becomes the mean squares over the columns of all ranks, from those over "
              "this rank's: what it held, or on a CUDA device what compute_gradients left in the exchange. Same bits "
              "everywhere; only enqueues on a CUDA device. Where devices reach each other's memory a `barrier` does "
-             "instead, and "
-             "update_tables takes the means of `squares`.");
+             "instead, and update_tables takes the means of `squares`.");
 }
 
 }  // namespace frugal::bindings::exchange

@@ -58,13 +58,6 @@ PreparedKernel prepare_gather(const RowTable& table, const Vector<std::int64_t>&
           }};
 }
 
-void gather(const RowTable& table, const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-            const Rows& records, std::uintptr_t stream, const std::string& crossing, const std::string& part) {
-  const auto kernel = prepare_gather(table, rows, source, records, crossing, part);
-  const nb::gil_scoped_release release;
-  kernel.run(kernel.most_rows, stream);
-}
-
 // Where the mean squares of `count` gradients are read.
 void set_squares(EntryGradients& entry, const Squares& squares, std::size_t count) {
   const bool of_ranks = squares.ndim() == 2;
@@ -244,8 +237,7 @@ void multiply_complex(const ConstRows& x, const ConstRows& y, bool conjugate,
 void bind(nb::module_& module) {
   nb::class_<PreparedKernel>(
       module, "PreparedKernel",
-      "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
-      "addresses.")
+      "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same addresses.")
       .def(
           "__call__",
           [](const PreparedKernel& self, std::int64_t rows, std::uintptr_t stream) {
@@ -270,7 +262,10 @@ void bind(nb::module_& module) {
   module.def("prepare_gather", &prepare_gather, "table"_a, "rows"_a, "source"_a, "records"_a, "crossing"_a = "bus",
              "part"_a = "all", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
              nb::keep_alive<0, 4>(),
-             "gather_rows with these arrays. crossing: bus, small_table or awaited, see rows/cuda/plan_kernels.h.");
+             "records[u] = record of rows[u]: from cache slot source[u], or, where source[u] is -1, from its host row. "
+             "rows (U,) int64, source (U,) int32, records (>= U, stride). crossing: bus, small_table or awaited, see "
+             "rows/cuda/plan_kernels.h. part: 'host' or 'cache' for the rows from there alone, or 'all'. Runs where "
+             "`records` lies. IndexError on the CPU for a plan that points outside.");
   module.def(
       "prepare_write_back", &prepare_write_back, "table"_a, "rows"_a, "leave"_a, "target"_a, "crossing"_a = "bus",
       "wanted"_a = static_cast<std::uint8_t>(RowDestination::kWriteBackBuffer), "counter"_a.none() = nb::none(),
@@ -279,8 +274,7 @@ void bind(nb::module_& module) {
       nb::keep_alive<0, 4>(), nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(), nb::keep_alive<0, 9>(),
       nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(),
       "Copies the records of the rows with leave[u] == wanted (4: write-back buffer, or 5: published before sync) from "
-      "slots "
-      "target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
+      "slots target[u] of the cache to host rows rows[u]. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
       "where the cache lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
       "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_buffer_slot (1,) int64: "
       "with them goes row evicted[u], unless that is -1, from slot first_buffer_slot[0] + u.");
@@ -289,13 +283,6 @@ void bind(nb::module_& module) {
       nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
       "Copies the records of cache slots target[u] whose evicted[u] is not -1 to slots first_buffer_slot[0] + u. "
       "target and evicted (U,) int64, first_buffer_slot (1,) int64. Runs where the cache lies.");
-  module.def(
-      "gather_rows", &gather, "table"_a, "rows"_a, "source"_a, "records"_a, "stream"_a = 0, "crossing"_a = "bus",
-      "part"_a = "all",
-      "records[u] = record of rows[u]: from cache slot source[u], or, where source[u] is -1, from its host row. rows "
-      "(U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' for the rows from there alone, "
-      "or "
-      "'all'. Runs where `records` lies. IndexError on the CPU for a plan that points outside.");
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each (RowTable, leave, "
@@ -317,10 +304,8 @@ void bind(nb::module_& module) {
   module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
              "adds"_a = false,
              "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; "
-             "offset (U + 1,) "
-             "int32, order (n,) int32 or None. 0 for an empty segment. adds: they are "
-             "added to what is there. Runs where `sums` lies, with the same bits "
-             "everywhere.");
+             "offset (U + 1,) int32, order (n,) int32 or None. 0 for an empty segment. adds: they are added to what is "
+             "there. Runs where `sums` lies, with the same bits everywhere.");
   module.def("multiply_complex", &multiply_complex, "x"_a, "y"_a, "conjugate"_a, "out"_a, "stream"_a = 0,
              "out = x y, or conj(x) y, of rows (n, 2 k) of k complex numbers, whose real parts come first. Runs where "
              "`out` lies, with the same bits everywhere.");

@@ -140,8 +140,7 @@ void bind(nb::module_& module) {
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
            "Those rows whose source is -1 and which this rank owns, to the records of all ranks; waits until all have "
            "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) "
-           "int32, "
-           "zero at first, for the kernel's own use.")
+           "int32, zero at first, for the kernel's own use.")
       .def("prepare_whole_prefetch", &OwnerTransfer::prepare_whole_prefetch, "block"_a, "plan"_a, "rows"_a, "source"_a,
            "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
            nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),

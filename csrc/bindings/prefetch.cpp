@@ -64,8 +64,7 @@ PreparedPrefetch prepare_prefetch(const RowTable& table, const Bytes& block, con
 void bind(nb::module_& module) {
   nb::class_<PreparedPrefetch>(module, "PreparedPrefetch",
                                "What a step prefetches from the host, by one kernel: its block and its plan, (bytes,) "
-                               "uint8 each, and those of its "
-                               "rows whose source is -1.")
+                               "uint8 each, and those of its rows whose source is -1.")
       .def("__call__", &PreparedPrefetch::run, "packed"_a, "cell"_a, "next"_a, "place"_a, "stream"_a,
            nb::call_guard<nb::gil_scoped_release>(),
            "From a packed block and a plan at these addresses, of pinned or registered memory or of the device. next: "

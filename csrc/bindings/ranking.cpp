@@ -38,22 +38,28 @@ void check_pointers(const Integers& pointers, std::size_t lists, std::size_t ite
   for (std::size_t i = 0; i < lists; ++i) require(pointers.data()[i] <= pointers.data()[i + 1], what);
 }
 
-nb::tuple count_better_numpy(Operation operation, const Rows& queries, const Rows& table, std::optional<Floats> bias,
-                             const Integers& excluded_pointers, const Integers& excluded, const Integers& positives,
-                             const Floats& low, const Floats& high, std::optional<Lists> candidates,
-                             std::int64_t group) {
-  RankingTask task = {};
+template <class Task>
+void set_operands(Task& task, Operation operation, const Rows& queries, const Rows& table,
+                  const std::optional<Floats>& bias) {
   task.operation = operation;
   task.queries = view(queries);
   task.table = view(table);
   check_operands(operation, task.queries, task.table);
   require(!bias || bias->shape(0) == table.shape(0), "bias must have one entry per row of the table");
+  task.bias = bias ? bias->data() : nullptr;
+}
+
+nb::tuple count_better_numpy(Operation operation, const Rows& queries, const Rows& table, std::optional<Floats> bias,
+                             const Integers& excluded_pointers, const Integers& excluded, const Integers& positives,
+                             const Floats& low, const Floats& high, std::optional<Lists> candidates,
+                             std::int64_t group) {
+  RankingTask task = {};
+  set_operands(task, operation, queries, table, bias);
   check_pointers(excluded_pointers, queries.shape(0), excluded.shape(0),
                  "excluded_pointers must be those of a CSR list");
   check_ids(excluded.data(), excluded.shape(0), task.table.rows, "an excluded row is not in the table");
   require(low.shape(0) == high.shape(0), "low and high must have the same length");
   check_pointers(positives, queries.shape(0), low.shape(0), "positives must point into low and high");
-  task.bias = bias ? bias->data() : nullptr;
   task.excluded = {excluded_pointers.data(), excluded.data()};
   task.positives = positives.data();
   task.low = low.data();
@@ -80,14 +86,9 @@ nb::tuple count_better_numpy(Operation operation, const Rows& queries, const Row
 nb::tuple best_rows_numpy(Operation operation, const Rows& queries, const Rows& table, std::optional<Floats> bias,
                           std::int64_t count, const Floats& slack, float relative_slack) {
   BestRowsTask task = {};
-  task.operation = operation;
-  task.queries = view(queries);
-  task.table = view(table);
-  check_operands(operation, task.queries, task.table);
-  require(!bias || bias->shape(0) == table.shape(0), "bias must have one entry per row of the table");
+  set_operands(task, operation, queries, table, bias);
   require(count >= 1, "count must be at least 1");
   require(slack.shape(0) == queries.shape(0), "slack must have one entry per query");
-  task.bias = bias ? bias->data() : nullptr;
   task.count = count;
   task.slack = slack.data();
   task.relative_slack = relative_slack;

@@ -165,8 +165,7 @@ void bind(nb::module_& module) {
           },
           "exchange"_a, "rows"_a, "entries"_a, "staging"_a, nb::keep_alive<1, 2>(),
           "rows: of a rank's step, at most. staging: of all ranks. The exchange has floats(rows, entries) of room for "
-          "raw "
-          "scores.")
+          "raw scores.")
       .def_static(
           "floats", [](std::int64_t rows, int entries) { return SharedPart{rows, entries}.floats(); }, "rows"_a,
           "entries"_a, "What a rank publishes in a step.")

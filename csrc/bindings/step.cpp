@@ -195,12 +195,10 @@ void bind(nb::module_& module) {
           "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
           "add_columns"_a.none() = nb::none(),
           "Losses and gradients of a batch, without regularization; the tables stay as they are. The gradients are "
-          "float32 "
-          "arrays by what they are gradients of: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, "
-          "relation_dim), and for "
-          "TransR "
-          "projection and projection_of_negatives (B, entity_dim * relation_dim). add_columns: of tables that have "
-          "some columns of the whole ones, replaces the raw scores (n,) that it is given by those of all columns.")
+          "float32 arrays by what they are gradients of: head, tail (B, entity_dim), negative (N, entity_dim), "
+          "relation (B, relation_dim), and for TransR projection and projection_of_negatives (B, entity_dim * "
+          "relation_dim). add_columns: of tables that have some columns of the whole ones, replaces the raw scores "
+          "(n,) that it is given by those of all columns.")
       .def(
           "buffer_bytes",
           [](TrainStep& step, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk) {

@@ -179,7 +179,7 @@ void bind(nb::module_& module) {
       "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
       "products"_a = "fp32",
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
-      "rows that entity_reads and relation_reads name (table, rows, source, part: see gather_rows) are "
+      "rows that entity_reads and relation_reads name (table, rows, source, part: see prepare_gather) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,), or "
       "of ranks those of its own columns in the exchange, one array behind the other; "

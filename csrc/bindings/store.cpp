@@ -120,9 +120,7 @@ void bind(nb::module_& module) {
            nb::keep_alive<1, 3>());
   nb::class_<StochasticRoundedRows, StepRows>(
       module, "StochasticRoundedRows",
-      "Rows in half precision, as steps on the CPU compute with them: in floats, rounded "
-      "at "
-      "random where a step ends.")
+      "Rows in half precision, as steps on the CPU compute with them: in floats, rounded at random where a step ends.")
       .def(
           "__init__",
           [](StochasticRoundedRows* self, StepRows& beneath, std::uint64_t seed, std::uint32_t table,

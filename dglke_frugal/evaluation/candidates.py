@@ -12,7 +12,7 @@ from .. import _native
 from ..arguments import integer, switch
 from ..errors import InputError
 from .known_triples import KnownAnswers, KnownTriples, Lists
-from .model import HEAD, SIDES, EmbeddingModel, take_rows
+from .model import SIDES, EmbeddingModel, columns_of, take_rows
 from .ranking import CandidateTable, Comparison, Queries, compare, query_vectors
 
 GATHERED_BYTES = 1 << 27  # of candidate rows, and of what must not compete, in work at a time
@@ -62,8 +62,7 @@ def draw(sampling: Sampling, side: str, entities: int, first: int, groups: int) 
 def rank_against_sample(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
                         sampling: Sampling) -> Comparison:
     """Compares triples with sampled candidates in place of `side`; known answers and the triple itself do not count."""
-    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
-    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    stays, relations, moves = columns_of(side, triples)
     size = sampling.shared_by
 
     def lists(begin, end):
@@ -85,11 +84,10 @@ def rank_against_given(model: EmbeddingModel, side: str, triples: Tuple, candida
 
     Raises InputError: one list per triple is needed, and its ids must be entities of the model.
     """
-    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
-    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
-    if candidates.ndim != 2 or len(candidates) != len(heads):
+    stays, relations, moves = columns_of(side, triples)
+    if candidates.ndim != 2 or len(candidates) != len(stays):
         raise InputError(
-            f"there are {len(heads)} triples, but candidates of shape {candidates.shape} for their {side}s; "
+            f"there are {len(stays)} triples, but candidates of shape {candidates.shape} for their {side}s; "
             "give one list of candidates per triple")
 
     def lists(begin, end):

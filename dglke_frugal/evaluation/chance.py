@@ -12,7 +12,7 @@ from typing import Optional, Tuple
 import numpy as np
 
 from .known_triples import KnownAnswers, KnownTriples
-from .model import HEAD, SIDES
+from .model import SIDES, columns_of
 
 LOOKED_AT = 0.1  # a higher MRR is never said to be near chance
 FACTOR, DISTANCE = 20.0, 0.02  # near chance is an MRR below both the multiple of it, and it plus this
@@ -48,13 +48,12 @@ def candidate_counts(triples: Tuple, entities: int, known: Optional[KnownTriples
     counts = np.full(len(SIDES) * len(triples[0]), entities, np.int64)
     if known is None:
         return counts
-    heads, relations, tails = (np.asarray(column, np.int64) for column in triples)
-    every = np.arange(len(heads))
+    every = np.arange(len(triples[0]))
     for number, side in enumerate(SIDES):
-        stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+        stays, relations, moves = columns_of(side, triples)
         answers = KnownAnswers(side, stays, relations, known)
         # The triple itself is among its query's answers unless it is in none of the splits.
-        counts[number * len(heads) + every] -= answers.counts(every) - answers.contain(every, moves[:, None])[:, 0]
+        counts[number * len(every) + every] -= answers.counts(every) - answers.contain(every, moves[:, None])[:, 0]
     return counts
 
 

@@ -12,7 +12,7 @@ from ..models import TorchModel, find_model
 from ..models.custom_random import random_numbers_of
 from ..models.custom_scores import diverged_scores, rankable_scores
 from .known_triples import KnownAnswers, KnownTriples
-from .model import HEAD, EmbeddingModel, take_rows
+from .model import HEAD, EmbeddingModel, columns_of, take_rows
 from .ranking import Comparison
 
 _BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 27}  # of candidate rows, repeated for each query of a block
@@ -30,8 +30,7 @@ def rank_custom_model(model: EmbeddingModel, side: str, triples: Tuple, known: O
     """
     device = model.device or torch.device("cpu")
     scorer = scorer_of(model)
-    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
-    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    stays, relations, moves = columns_of(side, triples)
     answers = known and KnownAnswers(side, stays, relations, known)
     better, equal = np.zeros(len(stays), np.int64), np.zeros(len(stays), np.int64)
     for begin in range(0, len(stays), _QUERIES):

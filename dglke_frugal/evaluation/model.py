@@ -31,6 +31,13 @@ SIDES = (HEAD, TAIL)
 _OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "modulus": Operation.MODULUS}
 
 
+def columns_of(side: str, triples: Tuple) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(entities that stay, relations, entities whose place candidates take), (n,) int64 each, of triples (heads,
+    relations, tails)."""
+    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
+    return (tails, relations, heads) if side == HEAD else (heads, relations, tails)
+
+
 def _lets_overflow_pass(method):
     """Wrap a method whose numbers are refused by who takes them, so that NumPy need not warn of them."""
 

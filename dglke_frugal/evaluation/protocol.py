@@ -79,7 +79,6 @@ class Protocol:
 
 
 def _checked_ks(ks: Union[int, Sequence[int]]) -> List[int]:
-    """One k or several."""
     each: Any = [ks] if is_single(ks) else ks
     return [integer("k", k, 1) for k in each]
 

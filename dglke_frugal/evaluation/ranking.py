@@ -17,7 +17,7 @@ from .. import _native
 from .._native import Operation
 from ..divergence import Diverged, check_rows
 from .known_triples import KnownTriples, Lists
-from .model import HEAD, TAIL, EmbeddingModel, take_rows
+from .model import HEAD, TAIL, EmbeddingModel, columns_of, take_rows
 
 if TYPE_CHECKING:
     import torch
@@ -271,8 +271,7 @@ def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Op
         share: the entities that compete, of which `table` is made; None: all.
     """
     candidates = model.entity if share is None else share.rows
-    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
-    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    stays, relations, moves = columns_of(side, triples)
     if table is None and not model.projects:
         table = CandidateTable.of(candidates, model.operation, model.device)
     block = min(max(_BLOCK_PRODUCTS // (len(model.entity) * model.entity.shape[1]), 1 << 10), 1 << 16)

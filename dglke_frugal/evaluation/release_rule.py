@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import _native
 from .known_triples import KnownAnswers, KnownTriples
-from .model import HEAD, EmbeddingModel, take_rows
+from .model import EmbeddingModel, columns_of, take_rows
 from .ranking import query_vectors
 
 _PENALTY = np.float32(-1.0)
@@ -26,8 +26,7 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
     The triple itself is one of them. It loses against itself, except where corrupted triples are scored by another
     formula (EmbeddingModel.compares_two_formulas).
     """
-    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
-    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    stays, relations, moves = columns_of(side, triples)
     counts = np.zeros(len(stays), np.int64)
     order = np.argsort(relations, kind="stable")
     every_answer = KnownAnswers(side, stays, relations, known)

@@ -189,7 +189,6 @@ def _best(model, search, side, stays, relations, moves, k, score, known_here: Op
 
 
 def _search(model: EmbeddingModel, moves: np.ndarray, index: str):
-    """The search for the best of `moves`."""
     if not model.is_custom:
         return _Tables(model, moves, index)
     from .custom_search import CustomSearch  # here, because it takes torch's import time

@@ -3,6 +3,8 @@ import itertools
 
 import numpy as np
 import pytest
+from skewed_steps import skewed_step
+from threads import threads_as_before
 
 from dglke_frugal import _native
 from dglke_frugal.options import CACHE_POLICIES, ROW_DTYPES
@@ -14,20 +16,9 @@ ROWS, DIM, STEPS, LEARNING_RATE = 500, 20, 40, 0.1
 FIRST = 1000  # step, as in a resumed run
 
 
-def workload(seed=0):
-    """Per step the ids of two entries, skewed and with duplicates, and gradients that differ everywhere."""
-    rng = np.random.default_rng(seed)
-    for _ in range(STEPS):
-        entries = []
-        for size in (30, 20):
-            ids = np.minimum((rng.random(size) ** 3 * ROWS).astype(np.int64), ROWS - 1)
-            entries.append((ids, rng.normal(size=(size, DIM)).astype(np.float32)))
-        yield entries
-
-
 def train(store, lookahead):
     """The workload through `store.steps`; gradients depend on what was read, so that a stale read shows for ever."""
-    steps = list(workload())
+    steps = [skewed_step(step, ROWS, DIM) for step in range(STEPS)]
     announced = 0
     for step, entries in enumerate(steps):
         while announced < min(len(steps), step + lookahead + 1):
@@ -66,16 +57,13 @@ def expected():
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
 @pytest.mark.parametrize("slots", [0, 1, ROWS // 100, ROWS // 20, ROWS])
 def test_no_setting_changes_a_bit(expected, policy, slots, dtype):
-    before = _native.num_threads()
     for lookahead, threads, mode in itertools.product((1, 10, 200), (1, 4), ("p2f", "sync")):
         flushing = FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads, slots=slots, policy=policy)
-        _native.set_num_threads(threads)
-        try:
+        with threads_as_before():
+            _native.set_num_threads(threads)
             store = make_store(dtype, hot_rows=[np.arange(ROWS)], flushing=flushing)
             found = train(store, lookahead)
             store.close()
-        finally:
-            _native.set_num_threads(before)
         for one, other in zip(found, expected[dtype]):
             np.testing.assert_array_equal(one, other, err_msg=f"{lookahead} {threads} {mode}")
 

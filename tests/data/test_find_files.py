@@ -168,7 +168,7 @@ def test_csv_that_cannot_be_read_is_one_sentence(tmp_path, content, says):
     assert "\n" not in str(refused.value) and "train.csv" in str(refused.value)
 
 
-def test_parquet_that_cannot_be_read_is_one_sentence(tmp_path, monkeypatch):
+def test_parquet_that_cannot_be_read_is_one_sentence(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install '.[tables]')")
     from pyarrow import parquet
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from threads import threads_as_before
 
 from dglke_frugal import _native
 from dglke_frugal.data import Names, load_graph, text
@@ -190,12 +191,9 @@ def test_lines_of_names_as_python_reads_them(tmp_path_factory, lines, final_newl
 def test_ids_do_not_depend_on_threads(tmp_path, threads):
     rng = np.random.default_rng(3)
     write(tmp_path / "train", [f"{a}\t{b}\t{c}" for a, b, c in rng.integers(0, 5000, (4000, 3))])
-    before = _native.num_threads()
-    _native.set_num_threads(threads)
-    try:
+    with threads_as_before():
+        _native.set_num_threads(threads)
         graph = load_graph("mine", tmp_path, "raw_udd_hrt", ["train"])
-    finally:
-        _native.set_num_threads(before)
     (expected,), entities, _ = oracle.read_raw([tmp_path / "train"], "hrt")
     same(graph.train, expected)
     assert list(graph.entity_names) == entities

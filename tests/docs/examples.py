@@ -102,7 +102,6 @@ def shell(command: str, folder: Path, programs: Path) -> str:
 
 
 def training_arguments(command: str) -> Optional[List[str]]:
-    """The arguments of a `dglke_train` command."""
     words = shlex.split(command, comments=True)
     return words[1:] if words and words[0] == "dglke_train" else None
 

@@ -1,14 +1,14 @@
 """Lookups on PyTorch's threads: the same bits with any number of them, from several threads of Python, and in a forked
 process, which has none."""
 import os
-import threading
 
 import pytest
 import torch
 
-from dglke_frugal import Embedding, _native, optim
+from dglke_frugal import Embedding, optim
 from dglke_frugal.embedding import CacheConfig, Constant, Uniform
 from embedding.forked import in_a_fork
+from threads import at_once, compute_with, threads_as_before
 
 ROWS, DIM = 3000, 32
 
@@ -27,16 +27,11 @@ def trained(cache):
 @pytest.mark.parametrize("cache", [CacheConfig(flush="none"), CacheConfig(cache_ratio=0.1)], ids=["in place", "p2f"])
 def test_any_number_of_threads_gives_the_same_bits(cache):
     """PyTorch's and the extension's own."""
-    before = torch.get_num_threads(), _native.num_threads()
     results = []
-    try:
+    with threads_as_before():
         for count in (1, 2, 5):
-            torch.set_num_threads(count)
-            _native.set_num_threads(count)
+            compute_with(count)
             results.append(trained(cache))
-    finally:
-        torch.set_num_threads(before[0])
-        _native.set_num_threads(before[1])
     for each in results[1:]:
         assert torch.equal(each, results[0])
 
@@ -62,31 +57,22 @@ def test_a_forked_process_looks_up_on_threads_of_its_own():
 @pytest.mark.parametrize("cache", [CacheConfig(flush="none"), CacheConfig(cache_ratio=0.1)], ids=["in place", "p2f"])
 def test_threads_of_python_that_share_a_table_lose_no_update(cache):
     module = Embedding(50, 4, optim.SGD(1.0), cache=cache, init=Constant(0.0))
-    failed = []
 
     def work(seed):
-        try:
-            random = torch.Generator().manual_seed(seed)
-            for step in range(60):
-                module(torch.randint(50, (7,), generator=random)).sum().backward()
-                if step % 10 == 0:
-                    module.state_dict()
-                    with torch.no_grad():
-                        module(torch.tensor([1]))
-        except BaseException as error:
-            failed.append(error)
+        random = torch.Generator().manual_seed(seed)
+        for step in range(60):
+            module(torch.randint(50, (7,), generator=random)).sum().backward()
+            if step % 10 == 0:
+                module.state_dict()
+                with torch.no_grad():
+                    module(torch.tensor([1]))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, 4)
     expected = torch.zeros(50)
     for seed in range(4):
         random = torch.Generator().manual_seed(seed)
         for _ in range(60):
             expected -= torch.bincount(torch.randint(50, (7,), generator=random), minlength=50)
-    assert not failed
     assert torch.equal(module.weight, expected[:, None].expand(50, 4))
 
 

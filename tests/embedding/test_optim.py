@@ -35,7 +35,7 @@ def train(table, steps, **settings):
         losses(table, ids).backward()
 
 
-def compared_with_torch(ours, make_theirs, ids_of_steps, sparse, step=None):
+def compared_with_torch(ours, make_theirs, ids_of_steps, sparse):
     """The weights of both after the same steps."""
     table = make(ours)
     theirs = torch.nn.Embedding(ROWS, DIM, sparse=sparse)
@@ -47,8 +47,6 @@ def compared_with_torch(ours, make_theirs, ids_of_steps, sparse, step=None):
         optimizer.zero_grad()
         losses(theirs, ids).backward()
         optimizer.step()
-        if step is not None:
-            step(optimizer)
     return table.weight, theirs.weight.detach()
 
 

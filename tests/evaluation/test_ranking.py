@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from evaluation.random_models import BY_RULE, NAMES, random_model, random_triples
 from evaluation.ranking_oracle import better_and_equal, score
+from threads import threads_as_before
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
@@ -16,6 +17,15 @@ def as_set(triples):
     return {tuple(int(x) for x in triple) for triple in zip(*triples)}
 
 
+def assert_counts(evaluation, model, test, known, tolerance=1e-9):
+    """Those of the oracle, whose numbers of better and of equal candidates are returned by side. known: see there."""
+    found = {side: better_and_equal(model, test, side, known, tolerance=tolerance) for side in SIDES}
+    for side, (better, equal) in found.items():
+        np.testing.assert_array_equal(evaluation.compared[side].better, better)
+        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+    return found
+
+
 @pytest.mark.parametrize("name, rule", BY_RULE)
 @pytest.mark.parametrize("filtered", [True, False], ids=["excluded", "kept"])
 def test_counts_equal_the_oracles(name, rule, filtered):
@@ -23,10 +33,7 @@ def test_counts_equal_the_oracles(name, rule, filtered):
     known = random_triples(model, 900)
     test = tuple(column[::25] for column in known)
     evaluation = evaluate(model, test, KnownTriples([known]), Protocol(known="excluded" if filtered else "kept"))
-    for side in SIDES:
-        better, equal = better_and_equal(model, test, side, as_set(known) if filtered else None, tolerance=1e-9)
-        np.testing.assert_array_equal(evaluation.compared[side].better, better)
-        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+    assert_counts(evaluation, model, test, as_set(known) if filtered else None)
 
 
 @pytest.mark.parametrize("name, rule", BY_RULE)
@@ -36,11 +43,7 @@ def test_a_triple_that_is_not_known_does_not_compete_with_itself(name, rule):
     every = random_triples(model, 900)
     every[0][:] %= 5
     known, test = tuple(column[::2] for column in every), tuple(column[::5] for column in every)
-    evaluation = evaluate(model, test, KnownTriples([known]))
-    for side in SIDES:
-        better, equal = better_and_equal(model, test, side, as_set(known), tolerance=1e-9)
-        np.testing.assert_array_equal(evaluation.compared[side].better, better)
-        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+    assert_counts(evaluate(model, test, KnownTriples([known])), model, test, as_set(known))
 
 
 @pytest.mark.parametrize("name, rule", BY_RULE)
@@ -75,10 +78,7 @@ def test_exact_ties_are_counted_as_ties(name):
     test = tuple(column[::8] for column in known)
     evaluation = evaluate(model, test, KnownTriples([known]))
     assert sum(evaluation.compared[side].equal.sum() for side in SIDES) > 100
-    for side in SIDES:
-        better, equal = better_and_equal(model, test, side, as_set(known), tolerance=1e-9)
-        np.testing.assert_array_equal(evaluation.compared[side].better, better)
-        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+    for side, (better, equal) in assert_counts(evaluation, model, test, as_set(known)).items():
         np.testing.assert_array_equal(evaluation.ranks(side), 1 + better + equal)
         np.testing.assert_array_equal(evaluation.ranks(side, "optimistic"), 1 + better)
         np.testing.assert_array_equal(evaluation.ranks(side, "realistic"), 1 + better + equal / 2)
@@ -100,10 +100,7 @@ def test_an_emptied_model_ties_without_arithmetic(name):
 
 def assert_like_oracle(model, known):
     evaluation = evaluate(model, known, KnownTriples([known]))
-    for side in SIDES:
-        better, equal = better_and_equal(model, known, side, as_set(known), tolerance=1e-50)
-        np.testing.assert_array_equal(evaluation.compared[side].better, better)
-        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+    assert_counts(evaluation, model, known, as_set(known), tolerance=1e-50)
     return evaluation
 
 
@@ -111,12 +108,9 @@ def test_scores_beyond_simples_limits_tie():
     model = random_model("SimplE", dim=8)
     model = EmbeddingModel("SimplE", 3.0, 4, model.entity * 4, model.relation * 4)
     known = random_triples(model, 300)
-    evaluation = evaluate(model, known, KnownTriples([known]))
-    for side in SIDES:
-        better, equal = better_and_equal(model, known, side, as_set(known), tolerance=1e-5)
+    found = assert_counts(evaluate(model, known, KnownTriples([known])), model, known, as_set(known), tolerance=1e-5)
+    for _, equal in found.values():
         assert (equal > 20).sum() > 20
-        np.testing.assert_array_equal(evaluation.compared[side].better, better)
-        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
 
 
 @settings(max_examples=30, deadline=None)
@@ -133,8 +127,7 @@ def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, t
     model = random_model(name, entities, dim=dim, seed=seed, rule=rule)
     known = random_triples(model, 200, seed)
     expected = None
-    before = _native.num_threads()
-    try:
+    with threads_as_before():
         for table in (model.entity, padded(model.entity, padding), torch.from_numpy(model.entity)):
             same = EmbeddingModel(name, model.gamma, model.hidden_dim, table, model.relation, model.projection,
                                   score_rule=rule)
@@ -143,8 +136,6 @@ def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, t
             counts = [(result.compared[side].better.tolist(), result.compared[side].equal.tolist()) for side in SIDES]
             assert expected is None or counts == expected
             expected = counts
-    finally:
-        _native.set_num_threads(before)
 
 
 def padded(table, columns):

@@ -26,7 +26,7 @@ def write_run(folder, model, dataset="toy", graph=None, **config):
     return folder
 
 
-def udd_flags(folder, dataset="toy"):
+def udd_flags(folder):
     """Flags of dglke_eval that read what write_run wrote."""
-    return ["--model_path", str(folder), "--dataset", dataset, "--data_path", str(folder), "--format", "udd_hrt",
+    return ["--model_path", str(folder), "--dataset", "toy", "--data_path", str(folder), "--format", "udd_hrt",
             "--data_files", "entities.tsv", "relations.tsv", "train.txt", "valid.txt", "test.txt"]

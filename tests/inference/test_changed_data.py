@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from small_graph import write_graph
 
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.train import main as train
@@ -19,14 +20,7 @@ RUN = ["--dataset", "mine", "--model_name", "DistMult", "--hidden_dim", "8", "--
 
 @pytest.fixture
 def data(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "entities.tsv").write_text("".join(f"{i}\te{i}\n" for i in range(12)))
-    (folder / "relations.tsv").write_text("".join(f"{i}\tr{i}\n" for i in range(3)))
-    for number, split in enumerate(("train", "valid", "test")):
-        lines = [f"{(i + number) % 12}\t{i % 3}\t{(5 * i + 1) % 12}\n" for i in range(20)]
-        (folder / f"{split}.txt").write_text("".join(lines))
-    return folder
+    return write_graph(tmp_path / "data")
 
 
 def swap_lines(path, first, second):

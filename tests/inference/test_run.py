@@ -85,7 +85,7 @@ def test_importing_the_package_loads_neither_torch_nor_numpy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_safetensors_by_the_formats_description(tmp_path, model, capsys):
+def test_safetensors_by_the_formats_description(tmp_path, model):
     folder = write_run(tmp_path / "run", model)
     export.main([str(folder), str(tmp_path / "out.safetensors")])
     data = (tmp_path / "out.safetensors").read_bytes()

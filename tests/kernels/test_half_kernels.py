@@ -6,7 +6,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.rows.half_embeddings import HalfEmbeddings
-from dglke_frugal._native import RowTable, gather_rows, prepare_write_back
+from dglke_frugal._native import RowTable, prepare_gather, prepare_write_back
 from dglke_frugal.store.device.plan_kernels import FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, update_tables
 
 ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
@@ -46,8 +46,9 @@ def test_rows_are_gathered_in_floats(machine, dim):
         expected = np.where((source == FROM_HOST)[:, None], records_of(table, rows),
                             records_of(cache, np.maximum(source, 0)))
         records = machine.put(np.full(expected.shape, -1, np.float32))
-        gather_rows(RowTable(dim, host, there, element="fp16"), machine.put(rows), machine.put(source), records,
-                    machine.stream, part=part)
+        gather = prepare_gather(RowTable(dim, host, there, element="fp16"), machine.put(rows), machine.put(source),
+                                records, part=part)
+        gather(USED, machine.stream)
         found = machine.get(records)[:, : dim + 1]
         np.testing.assert_array_equal(found[wanted], expected[wanted, : dim + 1])
         assert (found[~wanted] == -1).all()
@@ -162,8 +163,8 @@ def test_gradients_of_half_precision_rows_leave_in_floats(machine, dim):
 def test_records_of_half_precision_are_in_floats():
     table = random_table(8)
     with pytest.raises(ValueError, match="as far apart as rows of floats"):
-        gather_rows(RowTable(8, table.records, element="fp16"), np.array([0]), np.array([-1], np.int32),
-                    np.zeros((1, 64), np.float32))
+        prepare_gather(RowTable(8, table.records, element="fp16"), np.array([0]), np.array([-1], np.int32),
+                       np.zeros((1, 64), np.float32))
 
 
 def test_half_precision_rows_are_not_updated_without_their_rounding():

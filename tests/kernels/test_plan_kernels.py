@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from threads import threads_as_before
 
 from dglke_frugal import _native
-from dglke_frugal._native import (RowTable, gather_rows, prepare_publish, prepare_write_back, prepare_stage_evicted,
-                                  segment_sums, write_back_evicted)
+from dglke_frugal._native import (RowTable, prepare_gather, prepare_publish, prepare_stage_evicted,
+                                  prepare_write_back, segment_sums, write_back_evicted)
 from dglke_frugal.store.device.plan_kernels import (FROM_HOST, WRITE_BACK_BUFFER, TO_CACHE, TO_HOST_ROW, TO_VALUE,
                                                     WRITE_BACK, as_bytes, update_tables)
 
@@ -89,8 +90,9 @@ def test_gather_reads_cache_slots_and_host_rows(machine, dim):
     table = random_table(dim, rng)
     cache, plan = random_cache(table, rng), Plan(table, rng)
     records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
-    gather_rows(RowTable(dim, machine.shared(table), machine.put(cache)), machine.put(plan.rows),
-                machine.put(plan.source), records, machine.stream)
+    gather = prepare_gather(RowTable(dim, machine.shared(table), machine.put(cache)), machine.put(plan.rows),
+                            machine.put(plan.source), records)
+    gather(len(plan.rows), machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
 
 
@@ -104,14 +106,11 @@ def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine,
     expected = updated_records(table, plan, records)
     host_before, staging = np.array(table.records), np.full(plan.staging_floats, -1, np.float32)
     device_cache, device_staging, host = machine.put(cache), machine.put(staging), machine.shared(table)
-    threads_before = _native.num_threads()
-    _native.set_num_threads(threads)
-    try:
+    with threads_as_before():
+        _native.set_num_threads(threads)
         update_tables([(RowTable(dim, host, device_cache, device_staging), machine.put(plan.leave),
                         machine.put(plan.target), machine.put(records), plan.entries(machine))], LEARNING_RATE,
                       machine.stream)
-    finally:
-        _native.set_num_threads(threads_before)
     new_cache, new_staging = machine.get(device_cache), machine.get(device_staging)
 
     for u, (leave, target) in enumerate(zip(plan.leave.tolist(), plan.target.tolist())):
@@ -218,7 +217,7 @@ def test_offsets_go_beyond_32_bits(machine):
     records = machine.put(np.zeros((2, table.stride), np.float32))
     source = machine.put(np.array([slots - 1, FROM_HOST], np.int32))
     addressed = RowTable(dim, host, cache)
-    gather_rows(addressed, machine.put(rows), source, records, machine.stream)
+    prepare_gather(addressed, machine.put(rows), source, records)(len(rows), machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], values)
 
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
@@ -259,7 +258,7 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
                          (changed(plan.rows, -1), np.full(40, FROM_HOST, np.int32)),
                          (plan.rows, changed(plan.source, SLOTS)), (plan.rows, changed(plan.source, -3))]:
         with pytest.raises(IndexError, match="row 17 of the plan"):
-            gather_rows(addressed, rows, source, records)
+            prepare_gather(addressed, rows, source, records)(len(rows))
     assert not records.any()
 
     before = np.array(table.records), np.array(cache)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal._native import RowTable, gather_rows, prepare_prefetch
+from dglke_frugal._native import RowTable, prepare_gather, prepare_prefetch
 from dglke_frugal.store.device.plan_kernels import FROM_HOST
 
 ROWS, USED, MOST = 900, 300, 333
@@ -55,7 +55,7 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
         else:
             prefetch(packed.ctypes.data, address(ahead[1]), 0, 0, machine.stream)
         expected = before.copy()
-        gather_rows(RowTable(dim, table.records, element=element), there, wanted, expected, part="host")
+        prepare_gather(RowTable(dim, table.records, element=element), there, wanted, expected, part="host")(len(there))
         np.testing.assert_array_equal(machine.get(records), expected)
         assert not np.array_equal(expected, before)
         np.testing.assert_array_equal(machine.get(block), packed)

@@ -181,7 +181,7 @@ def test_folder_that_is_no_run(damage, sentence, tmp_path, refused):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_images(run, tmp_path, capsys):
+def test_images(run, tmp_path):
     pytest.importorskip("matplotlib", reason="the extra 'report' is not installed")
     page_of(run, "--out", tmp_path / "page.html", "--png", tmp_path / "png")
     for name in ("training_loss.png", "validation.png", "cache_hits.png", "entities.png"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from devices import STREAMS, QueuedDevice, device, make_device, queued_device  # noqa: F401
+from skewed_steps import skewed_step
 
 from dglke_frugal.options import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
@@ -21,13 +22,7 @@ ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
 
 
 def workload(step):
-    """The ids of two entries, skewed and with duplicates, and noise that differs everywhere."""
-    rng = np.random.default_rng(step)
-    entries = []
-    for size in (30, 20):
-        ids = np.minimum((rng.random(size) ** 3 * ROWS).astype(np.int64), ROWS - 1)
-        entries.append((ids, rng.normal(size=(size, DIM)).astype(np.float32)))
-    return entries
+    return skewed_step(step, ROWS, DIM)
 
 
 def rows_of(step):

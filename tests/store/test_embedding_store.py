@@ -12,6 +12,8 @@ from dglke_frugal.errors import InputError
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device.device import Device
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")  # which sets the threads of kernels back, too
+
 
 def dglke_update(table, state, entries, learning_rate):
     """The update as DGL-KE writes it (single thread, CPU)."""
@@ -19,12 +21,6 @@ def dglke_update(table, state, entries, learning_rate):
         state.index_add_(0, ids, (gradients * gradients).mean(1))
         deviation = state[ids].sqrt_().add_(1e-10).unsqueeze(1)
         table.index_add_(0, ids, -learning_rate * gradients / deviation)
-
-
-@pytest.fixture(autouse=True)
-def two_threads_of_the_store(one_torch_thread):
-    yield
-    _native.set_num_threads(2)
 
 
 def torch_square_root(states):

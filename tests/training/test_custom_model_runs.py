@@ -80,7 +80,7 @@ def module(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-def test_arguments_are_part_of_the_name(runs, tmp_path):
+def test_arguments_are_part_of_the_name(runs):
     plain = runs("--max_step", 10, "--model_name", "kept_models:Scaled")
     one = runs("--max_step", 10, "--model_name", "kept_models:Scaled(1.0)")
     three = runs("--max_step", 10, "--model_name", "kept_models:Scaled(scale=3.0)", "--test")

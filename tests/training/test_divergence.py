@@ -190,7 +190,7 @@ def test_a_run_of_half_precision(diverges, monkeypatch):
     assert "relation table" in diverges("--row_dtype", "fp16", "--max_step", 4, "--model_name", "DistMult")
 
 
-def test_a_diverged_run_of_others_is_not_asked(runs, tmp_path):
+def test_a_diverged_run_of_others_is_not_asked(runs):
     """Tables that another program has saved; also where their values are not looked at beforehand."""
     folder = runs("--max_step", 3)
     file = folder / "small_TransE_l2_entity.npy"

@@ -73,7 +73,7 @@ def test_a_run_in_epochs_goes_on_in_epochs(folder, capsys):
 
 
 @pytest.mark.parametrize("delta, best", [("0", 8), ("1000", 2)])
-def test_a_better_validation_exceeds_the_best_by_a_share(folder, capsys, delta, best):
+def test_a_better_validation_exceeds_the_best_by_a_share(folder, delta, best):
     run = train(folder, "--max_step", "8", "--eval_interval", "2", "--valid", "--early_stop_patience", "3",
                 "--early_stop_delta", delta, "--lr", "0.3", "--gamma", "1")
     import json

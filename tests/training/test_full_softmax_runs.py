@@ -74,15 +74,13 @@ def test_sampled_softmax_learns(runs):
     assert found > 2 * start
 
 
-def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, capsys, refused):
+def test_relation_prediction_has_a_line(runs, capsys):
     folder = runs(*ALL, "--relation_prediction", 0.5, "--checkpoint_interval", 20)
     messages = capsys.readouterr().out
     losses = [float(line.split()[-1]) for line in messages.splitlines() if "average relation_loss" in line]
     assert len(losses) == 2 and losses[1] < losses[0]
     logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["train/relation_loss"] for line in logged if "train/loss" in line] == pytest.approx(losses, rel=1e-3)
-    with refused("relation_prediction was 0.5 and is 0.4"):
-        runs.resume(folder, "--max_step", 60, "--relation_prediction", 0.4)
 
 
 @pytest.mark.parametrize("flags, messages", [

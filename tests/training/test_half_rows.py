@@ -103,61 +103,41 @@ def test_the_best_rows_are_taken_and_others_are_started_from(runs):
                                   np.load(best / "small_TransE_l2_entity.npy"))
 
 
-@pytest.mark.parametrize("flags, sentence", [
-    (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
-    (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla")])
-def test_what_half_precision_do_not_have_is_refused(runs, refused, flags, sentence):
-    arguments, folder = runs.arguments("--row_dtype", "fp16", *STEPS, *flags)
-    with refused(sentence):
-        main(["train", *arguments])
-    assert not folder.exists()
+@pytest.fixture
+def plan(capsys):
+    """What dglke_frugal plan says of a million entities in half precision, or of another type."""
+    def plan(*flags, dtype="fp16"):
+        main(["plan", "--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--row_dtype", dtype,
+              "--json", *flags])
+        return json.loads(capsys.readouterr().out)
+
+    return plan
 
 
-def test_other_rows_cannot_be_gone_on_with(runs, refused):
-    folder = runs("--row_dtype", "fp16", *STEPS)
-    with refused('--row_dtype was "fp16" and is "fp32"'):
-        runs.resume(folder, "--max_step", 70, "--row_dtype", "fp32")
+def test_the_plan_counts_half_precision(plan):
+    half, whole = plan()["host"]["parts"], plan(dtype="fp32")["host"]["parts"]
+    assert whole["entity table"] == 1664 * 10**6
+    assert half["entity table"] == 896 * 10**6
+    assert half["relation table"] == whole["relation table"]
 
 
-def test_the_plan_counts_half_precision(capsys):
-    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--json"]
-    found = {}
-    for dtype in ("fp32", "fp16"):
-        main(["plan", *sizes, "--row_dtype", dtype])
-        found[dtype] = json.loads(capsys.readouterr().out)["host"]["parts"]
-    assert found["fp32"]["entity table"] == 1664 * 10**6
-    assert found["fp16"]["entity table"] == 896 * 10**6
-    assert found["fp16"]["relation table"] == found["fp32"]["relation table"]
-
-
-def test_the_plan_of_ranks_with_columns_counts_half_precision(capsys):
-    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--gpu", "0", "1", "--valid",
-             "--json", "--checkpoint_interval", "1000"]
-    found = {}
-    for dtype in ("fp32", "fp16"):
-        main(["plan", *sizes, "--parallel", "columns", "--row_dtype", dtype])
-        found[dtype] = json.loads(capsys.readouterr().out)
-    half, whole = found["fp16"]["host"]["parts"], found["fp32"]["host"]["parts"]
+def test_the_plan_of_ranks_with_columns_counts_half_precision(plan):
+    flags = ["--gpu", "0", "1", "--valid", "--checkpoint_interval", "1000"]
+    found, floats = plan(*flags, "--parallel", "columns"), plan(*flags, "--parallel", "columns", dtype="fp32")
+    half, whole = found["host"]["parts"], floats["host"]["parts"]
     # 200 numbers in half precision and the state in a row, 101 floats in four lines
     assert half["entity table"] == 2 * 512 * 10**6
     assert whole["entity table"] == 2 * 896 * 10**6
     assert half["relation table"] == whole["relation table"]
     assert half["whole tables for evaluation"] == 896 * 10**6 + 10 * 1664
     # The last checkpoint, the next one and the best: of every rank its columns and the state.
-    assert found["fp32"]["disk"]["parts"]["checkpoints"] - found["fp16"]["disk"]["parts"]["checkpoints"] == (
-        3 * 800 * 10**6)
-    main(["plan", *sizes, "--row_dtype", "fp16"])  # auto
-    assert json.loads(capsys.readouterr().out)["host"]["parts"] == half
+    assert floats["disk"]["parts"]["checkpoints"] - found["disk"]["parts"]["checkpoints"] == 3 * 800 * 10**6
+    assert plan(*flags)["host"]["parts"] == half  # auto
 
 
-def test_the_plan_of_ranks_that_share_rows_counts_half_precision(capsys):
-    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--num_proc", "2", "--test", "--json",
-             "--cache_ratio", "0.1", "--neg_sample_size", "1000", "--batch_size", "1000"]
-    found = {}
-    for dtype in ("fp32", "fp16"):
-        main(["plan", *sizes, "--row_dtype", dtype])
-        found[dtype] = json.loads(capsys.readouterr().out)["host"]["parts"]
-    half, whole = found["fp16"], found["fp32"]
+def test_the_plan_of_ranks_that_share_rows_counts_half_precision(plan):
+    flags = ["--num_proc", "2", "--test", "--cache_ratio", "0.1", "--neg_sample_size", "1000", "--batch_size", "1000"]
+    half, whole = plan(*flags)["host"]["parts"], plan(*flags, dtype="fp32")["host"]["parts"]
     assert half["entity table"] == 896 * 10**6 and half["entity cache"] == 2 * 10**5 * 896
     assert half["entities in float32"] == 2 * 1600 * 10**6  # each rank has a copy, to rank by
     assert whole["flush engine"] / 2 < half["flush engine"] < whole["flush engine"]  # gradients stay as long

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_graph import write_graph
 from training.conftest import logged, result, tables
 
 from dglke_frugal.cli.train import main
@@ -24,6 +25,11 @@ def of(**flags):
 
 @pytest.mark.parametrize("name, one, other, where", [
     ("exclude_positive", False, True, {}),
+    ("row_dtype", "fp16", "fp32", {}),
+    ("normalize_entities", True, False, {}),
+    ("subsampling", "base", "uniq", {}),
+    ("init", "normal", "xavier", {}),
+    ("relation_prediction", 0.5, 0.4, {"neg_sample_size": "all"}),
     ("lr_factor", 0.5, 0.3, {"lr_decay_at": [7]}),
     ("lr_factor", 0.5, 0.3, DROPPED),
     ("eval_interval", 5, 6, {"lr_patience": 2, "valid": True}),
@@ -88,15 +94,7 @@ def test_every_flag_that_always_changes_numbers_is_there_with_its_value():
 
 @pytest.fixture
 def data(tmp_path):
-    """A graph with maps of its own, and weights."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "entities.tsv").write_text("".join(f"{i}\te{i}\n" for i in range(12)))
-    (folder / "relations.tsv").write_text("".join(f"{i}\tr{i}\n" for i in range(3)))
-    for number, split in enumerate(("train", "valid", "test")):
-        lines = [f"{(i + number) % 12}\t{i % 3}\t{(5 * i + 1) % 12}\t{1 + i % 4}\n" for i in range(20)]
-        (folder / f"{split}.txt").write_text("".join(lines))
-    return folder
+    return write_graph(tmp_path / "data", weights=True)
 
 
 def trained(runs, *flags):

@@ -19,16 +19,16 @@ FLAGS = ["--dataset", "mine", "--format", "raw_udd_hrt", "--model_name", "DistMu
 MAPS = ("entities.tsv", "relations.tsv")
 
 
-def write_triples(path, prefix, seed=0, delimiter="\t"):
+def write_triples(path, prefix, seed=0):
     chance = random.Random(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     triples = [(f"{prefix}{chance.randrange(20)}", f"likes{chance.randrange(3)}", f"{prefix}{chance.randrange(20)}")
                for _ in range(80)]
-    path.write_text("".join(delimiter.join(triple) + "\n" for triple in triples), encoding="utf-8")
+    path.write_text("".join("\t".join(triple) + "\n" for triple in triples), encoding="utf-8")
 
 
-def names_in_order(path, delimiter="\t"):
-    rows = [line.split(delimiter) for line in path.read_text(encoding="utf-8").splitlines()]
+def names_in_order(path):
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     return list(dict.fromkeys(name for h, _, t in rows for name in (h, t))), list(dict.fromkeys(r for _, r, _ in rows))
 
 
@@ -110,7 +110,7 @@ def test_a_data_folder_that_is_only_read_trains(tmp_path, monkeypatch):
     assert {*MAPS} <= {*os.listdir(folder)}
 
 
-def test_plan_writes_nothing(tmp_path, capsys):
+def test_plan_writes_nothing(tmp_path):
     from dglke_frugal.cli.plan import main as plan
 
     write_triples(tmp_path / "data" / "train.txt", "a")

@@ -47,7 +47,7 @@ def test_a_reader_that_went(runs, expected):
     assert tables(folder) == expected
 
 
-def test_a_terminal_that_went(runs, tmp_path):
+def test_a_terminal_that_went(runs):
     """Its processes get SIGHUP, twice as from a shell, and nothing more can be printed."""
     arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 20)
     child, terminal = pty.fork()

@@ -159,7 +159,7 @@ def test_a_batch_larger_than_the_training_set_becomes_smaller(runs, capsys):
     assert json.loads((folder / "result.json").read_text())["training"]["triples"] == 3 * 11000
 
 
-def test_one_relation_and_few_triples(tmp_path, small, capsys):
+def test_one_relation_and_few_triples(tmp_path, capsys):
     from training.conftest import Runs
 
     for name in ("train.txt", "valid.txt", "test.txt"):

@@ -50,7 +50,7 @@ def test_a_run_goes_on_from_rounded_rows_and_says_so_or_from_a_checkpoint(runs, 
 
 
 @pytest.mark.parametrize("model, flags", [("TransE_l2", []), ("RotatE", ["-de"]), ("TransR", ["--hidden_dim", 8])])
-def test_what_reads_a_run_reads_it(runs, tmp_path, capsys, model, flags):
+def test_what_reads_a_run_reads_it(runs, tmp_path, model, flags):
     folder = runs("--model_name", model, *flags, *STEPS, *HALVES, "--row_dtype", "fp16", "--test")
     run = dglke_frugal.load(folder)
     assert run.model.entity.dtype == np.float32 and len(run.tails(0, 0, k=3)) == 3
@@ -69,13 +69,3 @@ def test_large_numbers_become_the_largest_half_and_others_stay():
     with pytest.warns(UserWarning, match="3 numbers of a table .* use --save_dtype fp32"):
         found = to_float16(values)
     np.testing.assert_array_equal(found, np.float16([65504, -65504, 65504, 0.1, np.inf, -np.inf, np.nan, 0, 6e-8]))
-
-
-@pytest.mark.parametrize("flags, sentence", [
-    ([*HALVES, "--trainer", "dglke"], "--save_dtype fp16 cannot be used with --trainer dglke"),
-    ([*HALVES, "--backend", "vanilla"], "--save_dtype fp16 cannot be used with --backend vanilla")])
-def test_what_cannot_be_saved_is_refused(runs, refused, flags, sentence):
-    arguments, folder = runs.arguments(*STEPS, *flags)
-    with refused(sentence):
-        main(["train", *arguments])
-    assert not folder.exists()

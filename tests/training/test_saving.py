@@ -70,7 +70,7 @@ def test_a_table_of_another_step_is_refused_by_every_reader(extended, small, tmp
     main([*emb_sim, str(run / (RELATION if name == ENTITY else ENTITY))])  # which is whole
 
 
-def test_what_was_changed_by_hand_can_be_taken_as_it_is(extended, tmp_path):
+def test_what_was_changed_by_hand_can_be_taken_as_it_is(extended):
     """As the sentence says: without "saved" in config.json."""
     _, run = extended
     changed = np.load(run / ENTITY)

@@ -77,18 +77,10 @@ def test_a_resumed_run_has_the_same_bits(runs, how):
     assert tables(runs.resume(folder, "--max_step", 30)) == expected
 
 
-def test_a_run_goes_on_with_its_own_weights(runs, refused):
-    folder = runs("--max_step", 5, "--subsampling", "base")
-    with refused('subsampling was "base" and is "uniq"'):
-        runs.resume(folder, "--max_step", 9, "--subsampling", "uniq")
-
-
 @pytest.mark.parametrize("flags, says", [
     (["--has_edge_importance"], "--subsampling and --has_edge_importance both weigh triples; leave one of the two out"),
     (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--labels", "kvsall"],
-     "--labels kvsall puts triples together, and has no place for --subsampling"),
-    (["--trainer", "dglke"], "--subsampling base cannot be used with --trainer dglke"),
-    (["--backend", "vanilla"], "--subsampling base cannot be used with --backend vanilla")])
+     "--labels kvsall puts triples together, and has no place for --subsampling")])
 def test_what_does_not_go_together(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, "--subsampling", "base", *flags)
@@ -104,7 +96,7 @@ def test_chunks_of_any_size_on_a_device(runs, model, chunk):
         assert tables(runs.on_device("cpu", *flags, *store)) == expected
 
 
-def test_excluded_positives_are_a_run_of_its_own(runs, capsys):
+def test_excluded_positives_are_a_run_of_its_own(runs):
     flags = ["--neg_chunk_size", 1, "--neg_sample_size", 32, "--exclude_positive"]
     whole = tables(runs("--max_step", 20, *flags))
     folder = runs("--max_step", 9, *flags)
@@ -115,11 +107,9 @@ def test_excluded_positives_are_a_run_of_its_own(runs, capsys):
 
 @pytest.mark.parametrize("flags, says", [
     (["--exclude_positive", "--neg_deg_sample"], "--neg_deg_sample takes the entities of positives"),
-    (["--trainer", "dglke", "--exclude_positive"], "--exclude_positive cannot be used with --trainer dglke"),
     (["--neg_chunk_size", 0], "--neg_chunk_size is 0; give a number that is at least 1"),
     (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--neg_chunk_size", 4],
-     "--neg_chunk_size is of sampled negatives, and --neg_sample_size all has none"),
-    (["--trainer", "dglke", "--neg_chunk_size", 4], "--neg_chunk_size cannot be used with --trainer dglke")])
+     "--neg_chunk_size is of sampled negatives, and --neg_sample_size all has none")])
 def test_chunks_that_there_are_not(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, *flags)

@@ -56,12 +56,6 @@ def test_rows_of_another_run_are_made_as_long(runs):
     np.testing.assert_allclose(np.linalg.norm(entities(folder), axis=1), 1, rtol=1e-6)
 
 
-def test_it_is_part_of_a_run_s_identity(runs, refused):
-    folder = runs(*UNIT, "--checkpoint_interval", 10)
-    with refused("--normalize_entities was true and is false"):
-        runs.resume(folder, "--max_step", 40, "--normalize_entities=false")
-
-
 @pytest.mark.parametrize("flags", [["--num_proc", 2], ["--row_dtype", "fp16"], ["--gpu", 0], ["--flush", "p2f"],
                                    ["--optimizer", "adam"]], ids=lambda flags: flags[0])
 def test_what_it_does_not_go_with(runs, flags, refused):

@@ -69,7 +69,7 @@ def test_other_modes_train(train, tmp_path, flags):
     assert json.loads((folder / "config.json").read_text())["emb_size"] == 16
 
 
-def test_edge_weights_are_read_and_matter(train, small, tmp_path):
+def test_edge_weights_are_read_and_matter(train, tmp_path):
     """dglke 0.1.2 reads them by numpy.float, which no current numpy has."""
     weighted = [name.replace(".txt", "_weighted.txt") for name in RAW[-3:]]
     weighted = ["--data_files", *weighted, "--model_name", "DistMult"]

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/host_exchange.h"
+#include "tests/at_once.h"
 #include "tests/comm/segment.h"
 
 namespace frugal {
@@ -93,10 +94,7 @@ class Steps {
 template <typename Pause>
 int wrong_numbers(Segment& segment, int steps, const ExchangeRules& rules, Pause pause) {
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < segment.ranks(); ++rank)
-    threads.emplace_back([&, rank] { wrong += Steps<Pause>(segment, rank, rules, pause).run(steps); });
-  for (std::thread& thread : threads) thread.join();
+  at_once(segment.ranks(), [&](int rank) { wrong += Steps<Pause>(segment, rank, rules, pause).run(steps); });
   return wrong;
 }
 

@@ -7,10 +7,10 @@
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "comm/owner_lists.h"
+#include "tests/at_once.h"
 
 namespace frugal::owner_lists {
 namespace {
@@ -39,33 +39,30 @@ std::vector<std::int64_t> rows_of(int rank, int ranks, std::int64_t step) {
 TEST(OwnerLists, TellEachOwnerItsRowsOfAllRanksInTheirOrder) {
   for (const int ranks : {1, 2, 3, 5}) {
     const Segment segment(ranks, 6);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        OwnerLists lists(segment.data, segment.size, rank, ranks, 6, kMaxRows);
-        std::mt19937 random(static_cast<unsigned>(rank));
-        std::int64_t posted = 0;
-        std::vector<std::int64_t> found;
-        for (std::int64_t step = 0; step < kSteps; ++step) {
-          const auto ahead = std::min(kSteps, step + 1 + static_cast<std::int64_t>(random() % 5));
-          for (; posted < ahead; ++posted) lists.post(rows_of(rank, ranks, posted));
-          const OwnedRows owned = lists.take(found);
-          lists.begin();
-          std::vector<std::int64_t> wanted;
-          for (int from = 0; from < ranks; ++from) {
-            EXPECT_EQ(owned.begin[from], std::ssize(wanted));
-            const std::vector<std::int64_t> rows = rows_of(from, ranks, step);
-            for (const std::int64_t row : rows)
-              if (row % ranks == rank) wanted.push_back(row);
-            EXPECT_EQ(owned.place[from], std::ranges::count_if(rows, [&](auto row) { return row % ranks < rank; }));
-          }
-          EXPECT_EQ(owned.begin[ranks], std::ssize(wanted));
-          EXPECT_EQ(found, wanted);
-          if (step % 50 == 49) lists.meet();
+    at_once(ranks, [&](int rank) {
+      OwnerLists lists(segment.data, segment.size, rank, ranks, 6, kMaxRows);
+      std::mt19937 random(static_cast<unsigned>(rank));
+      std::int64_t posted = 0;
+      std::vector<std::int64_t> found;
+      for (std::int64_t step = 0; step < kSteps; ++step) {
+        const auto ahead = std::min(kSteps, step + 1 + static_cast<std::int64_t>(random() % 5));
+        for (; posted < ahead; ++posted) lists.post(rows_of(rank, ranks, posted));
+        const OwnedRows owned = lists.take(found);
+        lists.begin();
+        std::vector<std::int64_t> wanted;
+        for (int from = 0; from < ranks; ++from) {
+          EXPECT_EQ(owned.begin[from], std::ssize(wanted));
+          const std::vector<std::int64_t> rows = rows_of(from, ranks, step);
+          for (const std::int64_t row : rows)
+            if (row % ranks == rank) wanted.push_back(row);
+          EXPECT_EQ(owned.place[from], std::ranges::count_if(rows, [&](auto row) { return row % ranks < rank; }));
         }
-        lists.meet();
-      });
-    for (std::thread& thread : threads) thread.join();
+        EXPECT_EQ(owned.begin[ranks], std::ssize(wanted));
+        EXPECT_EQ(found, wanted);
+        if (step % 50 == 49) lists.meet();
+      }
+      lists.meet();
+    });
   }
 }
 
@@ -99,21 +96,18 @@ TEST(OwnerLists, ARankThatHasLeftIsNoticed) {
 
 TEST(OwnerLists, HandlesOfAllRanksReachEach) {
   const Segment segment(3, 4);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 3; ++rank)
-    threads.emplace_back([&, rank] {
-      OwnerLists lists(segment.data, segment.size, rank, 3, 4, kMaxRows);
-      EXPECT_THROW(lists.introduce(std::string(OwnerLists::kMostHandleBytes + 1, 'x')), std::invalid_argument);
-      std::string handle(static_cast<std::size_t>(rank + 1), 'a');
-      handle[0] = '\0';  // any bytes
-      lists.introduce(handle);
-      const std::vector<std::string> found = lists.handles();
-      ASSERT_EQ(found.size(), 3U);
-      EXPECT_EQ(found[static_cast<std::size_t>(rank)], handle);
-      EXPECT_EQ(found[2].size(), 3U);
-      lists.meet();
-    });
-  for (std::thread& thread : threads) thread.join();
+  at_once(3, [&](int rank) {
+    OwnerLists lists(segment.data, segment.size, rank, 3, 4, kMaxRows);
+    EXPECT_THROW(lists.introduce(std::string(OwnerLists::kMostHandleBytes + 1, 'x')), std::invalid_argument);
+    std::string handle(static_cast<std::size_t>(rank + 1), 'a');
+    handle[0] = '\0';  // any bytes
+    lists.introduce(handle);
+    const std::vector<std::string> found = lists.handles();
+    ASSERT_EQ(found.size(), 3U);
+    EXPECT_EQ(found[static_cast<std::size_t>(rank)], handle);
+    EXPECT_EQ(found[2].size(), 3U);
+    lists.meet();
+  });
 }
 
 TEST(OwnerLists, WhoLooksHearsOfARankThatHasLeft) {

@@ -10,6 +10,7 @@
 #include "comm/cpu/replica_updates.h"
 #include "comm/host_exchange.h"
 #include "table/row_adagrad.h"
+#include "tests/at_once.h"
 #include "tests/comm/replica_steps.h"
 #include "tests/comm/segment.h"
 
@@ -34,28 +35,25 @@ int wrong_floats(Segment& segment, const ReplicaPart& part, int steps, const Exc
   const std::vector<float> expected = by_plain_loops(segment.ranks(), part, steps);
   const bool broken = rules.careless != -1 || !rules.regions_apart;
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < segment.ranks(); ++rank)
-    threads.emplace_back([&, rank] {
-      HostExchange exchange = segment.exchange(rank, rules);
-      std::vector<float> table = first_table(part);
-      for (int step = 0; step < steps; ++step) {
-        pause(rank, step);
-        const RankStep own(part, rank, step);
-        cpu::put_sums(part, own.ids, {own.entries, static_cast<std::size_t>(part.entries)}, exchange.next_part());
-        exchange.post();
-        exchange.await();
-        std::vector<const float*> of_ranks;
-        std::vector<std::vector<float>> copies;
-        for (int other = 0; other < segment.ranks(); ++other) {
-          of_ranks.push_back(exchange.part_of(other));
-          if (broken) of_ranks.back() = copies.emplace_back(readable_copy(part, of_ranks.back())).data();
-        }
-        cpu::apply_sums(part, of_ranks, table.data(), stride(part), kRate);
+  at_once(segment.ranks(), [&](int rank) {
+    HostExchange exchange = segment.exchange(rank, rules);
+    std::vector<float> table = first_table(part);
+    for (int step = 0; step < steps; ++step) {
+      pause(rank, step);
+      const RankStep own(part, rank, step);
+      cpu::put_sums(part, own.ids, {own.entries, static_cast<std::size_t>(part.entries)}, exchange.next_part());
+      exchange.post();
+      exchange.await();
+      std::vector<const float*> of_ranks;
+      std::vector<std::vector<float>> copies;
+      for (int other = 0; other < segment.ranks(); ++other) {
+        of_ranks.push_back(exchange.part_of(other));
+        if (broken) of_ranks.back() = copies.emplace_back(readable_copy(part, of_ranks.back())).data();
       }
-      for (std::size_t i = 0; i < table.size(); ++i) wrong += table[i] != expected[i];
-    });
-  for (std::thread& thread : threads) thread.join();
+      cpu::apply_sums(part, of_ranks, table.data(), stride(part), kRate);
+    }
+    for (std::size_t i = 0; i < table.size(); ++i) wrong += table[i] != expected[i];
+  });
   return wrong;
 }
 

@@ -11,7 +11,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "table/row_layout.h"
@@ -19,6 +18,7 @@
 #include "table/mean_square.h"
 #include "step/block_gradients.h"
 #include "step/cuda/gradient_kernels.h"
+#include "tests/at_once.h"
 
 namespace {
 
@@ -28,15 +28,12 @@ class Turns {
   void run(int ranks, const std::function<void(int)>& body) {
     ranks_ = left_ = ranks;
     turn_ = 0;
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        wait(rank);
-        body(rank);
-        --left_;
-        give_on(rank);
-      });
-    for (std::thread& thread : threads) thread.join();
+    frugal::at_once(ranks, [&](int rank) {
+      wait(rank);
+      body(rank);
+      --left_;
+      give_on(rank);
+    });
     EXPECT_EQ(left_, 0);
   }
   // Those with a lower number have come to the next collective, or to their end, when this returns.

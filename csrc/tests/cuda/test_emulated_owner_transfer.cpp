@@ -78,21 +78,17 @@ TEST(EmulatedOwnerTransfer, PrefetchesBringEveryRankItsColumns) {
         found.announce_all(number);
         cpu::prefetch(expected.rows(rank), step.reads(), expected.records_of(0), number);
         unsigned turn = 0;
-        // The number is prefetched with the rows, as another piece; or was there before.
+        // The number is prefetched with the rows, as another piece.
         const std::int64_t plan[] = {rank + 5, number};
         std::int64_t prefetched[] = {0, 0};
         const std::vector<float> block(3000, 2.0f);
         std::vector<float> there(block.size());
         const cuda::HostPiece pieces[] = {{there.data(), block.data(), 12000}, {prefetched, plan, 16}};
-        const bool are_pieces = crossing != cuda::Crossing::kNone;
-        cuda::prefetch(
-            found.rows(rank), step.reads(), found.records_of(0), are_pieces ? &prefetched[1] : &number, &turn,
-            are_pieces ? std::span<const cuda::HostPiece>(pieces) : std::span<const cuda::HostPiece>(), {0, crossing});
+        cuda::prefetch(found.rows(rank), step.reads(), found.records_of(0), &prefetched[1], &turn, pieces,
+                       {0, crossing});
         ASSERT_EQ(turn, 0);
-        if (are_pieces) {
-          ASSERT_EQ(there, block);
-          ASSERT_EQ(prefetched[0], rank + 5);
-        }
+        ASSERT_EQ(there, block);
+        ASSERT_EQ(prefetched[0], rank + 5);
       }
       const std::int64_t stride = expected.memory().record_stride();
       for (int rank = 0; rank < each.ranks; ++rank) {

@@ -13,6 +13,13 @@
 namespace frugal::emulated_returns {
 namespace {
 
+// Whole numbers, so that a row that is taken for another one shows.
+std::vector<float> drawn(std::int64_t count, std::mt19937& random) {
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random() % 1000);
+  return values;
+}
+
 constexpr cuda::Crossing kCrossings[] = {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable,
                                          cuda::Crossing::kBusAwaited, cuda::Crossing::kNone};
 
@@ -21,8 +28,7 @@ TEST(EmulatedWriteBacks, StoreTheWantedRowsAndNoOthers) {
   for (const std::int64_t dim : {1, 30, 64, 150, 400, 700})
     for (const std::int64_t count : {1, 31, 100, 700}) {
       const std::int64_t stride = (dim + 4) / 4 * 4;
-      std::vector<float> slots(count * stride), table(2 * count * stride, -1.0f);
-      for (float& value : slots) value = static_cast<float>(random() % 1000);
+      std::vector<float> slots = drawn(count * stride, random), table(2 * count * stride, -1.0f);
       std::vector<std::int64_t> rows(count), target(count);
       std::vector<RowDestination> leave(count);
       for (std::int64_t u = 0; u < count; ++u) {
@@ -57,8 +63,7 @@ TEST(EmulatedWriteBacks, TakeWithThemWhatTheStepPutsOut) {
   for (const std::int64_t dim : {1, 30, 150, 400})
     for (const std::int64_t count : {1, 31, 700}) {
       const std::int64_t stride = (dim + 4) / 4 * 4;
-      std::vector<float> slots(2 * count * stride), table(3 * count * stride, -1.0f);
-      for (float& value : slots) value = static_cast<float>(random() % 1000);
+      std::vector<float> slots = drawn(2 * count * stride, random), table(3 * count * stride, -1.0f);
       std::vector<std::int64_t> rows(count), target(count), evicted(count);
       std::vector<RowDestination> leave(count);
       for (std::int64_t u = 0; u < count; ++u) {
@@ -143,8 +148,8 @@ TEST(EmulatedPrefetches, BringTheRowsOfTheHostAndNoOthers) {
   for (const std::int64_t dim : {1, 30, 64, 150, 400, 3000})
     for (const std::int64_t count : {1, 31, 100, 700}) {
       const std::int64_t stride = (dim + 4) / 4 * 4;
-      std::vector<float> table(2 * count * stride), slots(count * stride), before(count * stride, -1.0f);
-      for (float& value : table) value = static_cast<float>(random() % 1000);
+      std::vector<float> table = drawn(2 * count * stride, random);
+      std::vector<float> slots(count * stride), before(count * stride, -1.0f);
       std::vector<std::int64_t> rows(count);
       std::vector<std::int32_t> source(count);
       for (std::int64_t u = 0; u < count; ++u) {
@@ -169,8 +174,7 @@ TEST(EmulatedPrefetches, AndWriteBacksLookAtPlansOfAnyLength) {
   constexpr std::int64_t kCount = 4500;
   for (const std::int64_t dim : {8, 260}) {
     const std::int64_t stride = dim + 4;
-    std::vector<float> table(kCount * stride), records(table.size(), -1.0f);
-    for (float& value : table) value = static_cast<float>(random() % 1000);
+    std::vector<float> table = drawn(kCount * stride, random), records(table.size(), -1.0f);
     std::vector<std::int64_t> rows(kCount);
     std::vector<std::int32_t> source(kCount);
     std::vector<RowDestination> leave(kCount);
@@ -204,8 +208,7 @@ TEST(EmulatedPrefetches, BringPiecesBesideRows) {
   for (const std::int64_t count : {0, 1, 700})
     for (const std::int64_t floats : {0, 4, 300, 40000}) {
       constexpr std::int64_t kDim = 30, kStride = 32;
-      std::vector<float> table(2 * (count + 1) * kStride), records(count * kStride, -1.0f);
-      for (float& value : table) value = static_cast<float>(random() % 1000);
+      std::vector<float> table = drawn(2 * (count + 1) * kStride, random), records(count * kStride, -1.0f);
       std::vector<std::int64_t> rows(count);
       std::vector<std::int32_t> source(count);
       for (std::int64_t u = 0; u < count; ++u) {
@@ -214,9 +217,8 @@ TEST(EmulatedPrefetches, BringPiecesBesideRows) {
       }
       const RowMemory memory{kDim, kStride, table.data()};
       const RowReads reads{rows.data(), source.data(), count, ReadPart::kHost};
-      std::vector<float> expected = records, from(floats + 16);
+      std::vector<float> expected = records, from = drawn(floats + 16, random);
       cpu::gather(memory, reads, expected.data());
-      for (float& value : from) value = static_cast<float>(random() % 1000);
       for (const cuda::Crossing crossing : kCrossings) {
         std::vector<float> found = records, to(from.size(), -1.0f), small(20, -1.0f);
         const cuda::HostPiece pieces[] = {{to.data(), from.data(), 4 * floats}, {small.data() + 4, from.data(), 16}};

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/at_once.h"
 #include "tests/engine/process_ranks.h"
 #include "tests/engine/random_admission.h"
 #include "tests/engine/run_workload.h"
@@ -69,20 +70,17 @@ TEST(SameSteps, EachRankTrainsAsIfItWereAlone) {
     std::vector<std::vector<float>> tables(static_cast<std::size_t>(ranks), initial_table(shape, layout));
     Engine engine(config_of(shape, ranks, tables[0], update));
     for (int r = 0; r < ranks; ++r) EXPECT_EQ(engine.client(r).ranks(), 1);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < ranks; ++r)
-      threads.emplace_back([&, r] {
-        try {
-          train_columns(engine.client(r), shape, trace, tables[static_cast<std::size_t>(r)], update,
-                        [&](int rank, std::int64_t step) {  // one rank after the other is the slow one
-                          if (seed % 2 && (step / 20) % ranks == rank)
-                            std::this_thread::sleep_for(std::chrono::microseconds(200));
-                        });
-        } catch (const std::exception& error) {
-          engine.segment()->fail(error.what());
-        }
-      });
-    for (std::thread& thread : threads) thread.join();
+    at_once(ranks, [&](int r) {
+      try {
+        train_columns(engine.client(r), shape, trace, tables[static_cast<std::size_t>(r)], update,
+                      [&](int rank, std::int64_t step) {  // one rank after the other is the slow one
+                        if (seed % 2 && (step / 20) % ranks == rank)
+                          std::this_thread::sleep_for(std::chrono::microseconds(200));
+                      });
+      } catch (const std::exception& error) {
+        engine.segment()->fail(error.what());
+      }
+    });
     ASSERT_EQ(engine.segment()->error(), "") << "seed " << seed;
     for (int r = 0; r < ranks; ++r)
       EXPECT_EQ(count_wrong_rows(tables[static_cast<std::size_t>(r)], expected_table(shape, trace, r, *update), layout),

@@ -14,6 +14,7 @@
 #include "base/parallel/start_thread.h"
 #include "sampler/batch_stream.h"
 #include "sampler/sampler.h"
+#include "tests/at_once.h"
 #include "tests/room.h"
 #include "tests/sampler/graph.h"
 
@@ -95,18 +96,14 @@ TEST(SharedBatches, GiveEachRankTheSourcesBatches) {
       for (const std::int64_t first : {0, 59}) {
         const auto source = make_source(ranks);
         const auto ring = std::make_shared<BatchRing>(ranks, source->limits());
-        std::vector<std::thread> threads;
-        for (int r = 0; r < ranks; ++r) {
-          threads.emplace_back([&, r] {
-            BatchStream stream(std::make_shared<SharedBatches>(source, ring, r, first, makers), first, 1 + r % 2, 3);
-            std::mt19937 random(r);
-            for (std::int64_t step = first; step < first + 80; ++step) {
-              ASSERT_EQ(content(*stream.next()), content(sample(*source, step))) << "rank " << r << ", step " << step;
-              if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
-            }
-          });
-        }
-        for (std::thread& thread : threads) thread.join();
+        at_once(ranks, [&](int r) {
+          BatchStream stream(std::make_shared<SharedBatches>(source, ring, r, first, makers), first, 1 + r % 2, 3);
+          std::mt19937 random(r);
+          for (std::int64_t step = first; step < first + 80; ++step) {
+            ASSERT_EQ(content(*stream.next()), content(sample(*source, step))) << "rank " << r << ", step " << step;
+            if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
+          }
+        });
       }
     }
   }
@@ -122,16 +119,12 @@ TEST(SharedBatches, AnErrorAppearsAtItsStepOnEachRank) {
   }
   const auto source = make_source(2, broken.edges());
   const auto ring = std::make_shared<BatchRing>(2, source->limits());
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 2; ++r) {
-    threads.emplace_back([&, r] {
-      BatchStream stream(std::make_shared<SharedBatches>(source, ring, r, 0, 1), 0, 1, 4);
-      for (std::int64_t step = 0; step < bad_step; ++step) EXPECT_EQ(stream.next()->step, step);
-      EXPECT_THROW(stream.next(), std::out_of_range);
-      EXPECT_THROW(stream.next(), std::out_of_range);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  at_once(2, [&](int r) {
+    BatchStream stream(std::make_shared<SharedBatches>(source, ring, r, 0, 1), 0, 1, 4);
+    for (std::int64_t step = 0; step < bad_step; ++step) EXPECT_EQ(stream.next()->step, step);
+    EXPECT_THROW(stream.next(), std::out_of_range);
+    EXPECT_THROW(stream.next(), std::out_of_range);
+  });
 }
 
 TEST(SharedBatches, CloseEndsWhoWaitsForARankThatNeverComes) {

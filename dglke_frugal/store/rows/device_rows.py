@@ -226,7 +226,7 @@ class DeviceRows:
         return ()
 
     def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all", crossing: str = "bus") -> Prepared:
-        """part: of the rows, see plan_kernels.gather_rows. crossing: see prepare_gather."""
+        """part, crossing: see prepare_gather."""
         plan = self._complete(plan)
         return [prepare_gather(self.row_table, plan.rows, plan.source, records, crossing, part)]
 

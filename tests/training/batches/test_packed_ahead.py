@@ -77,7 +77,7 @@ def test_only_full_batches_of_their_own_packer_are_packed(tables):
         assert all(ahead.find(next(batches)) is None for _ in range(5))
 
 
-def test_rows_without_room_are_an_error_of_their_step(tables):
+def test_rows_without_room_are_an_error_of_their_step():
     sampler = make_sampler(16)
     small = _native.StepBlock(16, 8, 8, False, [("entity", 3, 0, False), ("relation", 7, 0, False)])
     with sampler.batches(0, PackedBatches(Device(), small, 3).packer) as batches:

@@ -2,6 +2,7 @@
 import numpy as np
 import torch
 from devices import run_step
+from threads import compute_with, threads_as_before
 from training.full_softmax.oracle import Oracle
 
 from dglke_frugal import _native
@@ -83,6 +84,25 @@ def assert_agrees(config, device, entities=ENTITIES, weighted=False, scale=1.0):
         assert (tables[1].embeddings[RELATIONS - 1] != before).any()
 
 
+def answers_of(graph, known, relation, corrupt_head):
+    """As a set, by looking at every triple."""
+    train = graph.train
+    sides = (train.tail, train.head) if corrupt_head else (train.head, train.tail)
+    return {int(a) for k, r, a in zip(sides[0], train.relation, sides[1]) if (k, r) == (known, relation)}
+
+
+def labels_of(graph, batch, smoothing, binary):
+    """By which a batch of queries is trained, (n, entities): of binary losses 1 for each answer, else shares of 1.
+    Relations from RELATIONS on are inverse ones."""
+    labels = torch.zeros(len(batch), graph.n_entities, dtype=torch.float64)
+    for row, known, relation in zip(labels, batch.tail if batch.corrupt_head else batch.head, batch.relation):
+        heads = batch.corrupt_head or relation >= RELATIONS
+        row[list(answers_of(graph, known, relation % RELATIONS, heads))] = 1
+    if smoothing:
+        labels = (1 - smoothing) * labels + 1 / graph.n_entities
+    return labels if binary else labels / labels.sum(1, keepdim=True)
+
+
 def records_after(config, device=None, entities=ENTITIES):
     """Both tables after some steps, as bytes."""
     tables = make_tables(config, entities)
@@ -93,13 +113,9 @@ def records_after(config, device=None, entities=ENTITIES):
 
 
 def assert_threads_change_no_bit(config, entities=ENTITIES):
-    found, torch_threads, threads = [], torch.get_num_threads(), _native.num_threads()
-    try:
+    found = []
+    with threads_as_before():
         for count in (1, 2, 5):
-            torch.set_num_threads(count)
-            _native.set_num_threads(count)
+            compute_with(count)
             found.append(records_after(config, entities=entities))
-    finally:
-        torch.set_num_threads(torch_threads)
-        _native.set_num_threads(threads)
     assert found[0] == found[1] == found[2]

@@ -1,10 +1,9 @@
 """KvsAll: queries with all their answers, against the formulas over dense labels."""
 import numpy as np
 import pytest
-import torch
 from devices import device  # noqa: F401
 from training.full_softmax.oracle import Oracle
-from training.full_softmax.steps import RELATIONS, Trained, make_config, make_tables
+from training.full_softmax.steps import RELATIONS, Trained, answers_of, labels_of, make_config, make_tables
 
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.training.batches.sampler import SamplerConfig
@@ -24,13 +23,6 @@ def graph():
     relation = random.integers(0, RELATIONS, 400)
     head, relation, tail = (np.append(column, column[:20]) for column in (head, relation, tail))
     return KnowledgeGraph("g", ENTITIES, RELATIONS, Triples(head, relation, tail))
-
-
-def answers_of(graph, known, relation, corrupt_head):
-    """As a set, by looking at every triple."""
-    train = graph.train
-    sides = (train.tail, train.head) if corrupt_head else (train.head, train.tail)
-    return {int(a) for k, r, a in zip(sides[0], train.relation, sides[1]) if (k, r) == (known, relation)}
 
 
 @pytest.mark.parametrize("corrupt_head", [False, True])
@@ -96,15 +88,7 @@ def test_against_autograd(binary, model, smoothing, inverse, graph, device, monk
     sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3, inverse=RELATIONS if inverse else 0))
     for number in range(4):
         batch = sampler.batch(number)
-        labels = torch.zeros(len(batch), ENTITIES, dtype=torch.float64)
-        for row, (known, relation) in zip(labels, zip(batch.tail if batch.corrupt_head else batch.head,
-                                                      batch.relation)):
-            heads = batch.corrupt_head or relation >= RELATIONS
-            row[list(answers_of(graph, known, relation % RELATIONS, heads))] = 1
-        if smoothing:
-            labels = (1 - smoothing) * labels + 1 / ENTITIES
-        if not binary:
-            labels /= labels.sum(1, keepdim=True)
+        labels = labels_of(graph, batch, smoothing, binary)
         np.testing.assert_allclose(trained.run(batch, number), oracle.step(batch, number, labels), rtol=2e-5)
         for table, expected in zip(tables, oracle.tables):
             np.testing.assert_allclose(table.embeddings, expected.numpy(), rtol=0, atol=1e-4)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from devices import device  # noqa: F401
+from threads import threads_as_before
 from training.full_softmax.oracle import kept
 from training.full_softmax.steps import (BATCH, RELATIONS, STEPS, Trained, assert_agrees, assert_threads_change_no_bit,
                                          make_batch, make_config, make_tables, records_after)
@@ -89,7 +90,7 @@ def test_scores_that_are_held_change_no_bit_and_are_computed_once(model, setting
 @pytest.mark.parametrize("model, threads", [("ComplEx", 1), ("TransE_l2", 3)])
 def test_torch_has_one_thread_where_kernels_do_the_work(model, threads, monkeypatch):
     """Distances are torch's work for the greater part."""
-    seen, before, multiply = set(), torch.get_num_threads(), _native.multiply
+    seen, multiply = set(), _native.multiply
 
     def look(*args, **kwargs):
         seen.add(torch.get_num_threads())
@@ -98,12 +99,10 @@ def test_torch_has_one_thread_where_kernels_do_the_work(model, threads, monkeypa
     monkeypatch.setattr(_native, "multiply", look)
     config = make_config(model)
     trained = Trained(config, make_tables(config, 150))
-    torch.set_num_threads(3)
-    try:
+    with threads_as_before():
+        torch.set_num_threads(3)
         trained.run(make_batch(0, 150), 0)
         assert seen == {threads} and torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("norm", [1, 2, 2.5])

@@ -1,6 +1,7 @@
 """What torch computes of a step on the CPU, in tensors that are large enough for it to share them out over threads."""
 import pytest
 import torch
+from threads import threads_as_before
 
 from dglke_frugal.store.device.device import HostDevice
 from dglke_frugal.training.full_softmax.binary_slopes import binary_loss, binary_slopes
@@ -17,13 +18,11 @@ def random():
 
 def with_threads(compute):
     """What it returns with each number of threads."""
-    before, found = torch.get_num_threads(), []
-    try:
+    found = []
+    with threads_as_before():
         for threads in THREADS:
             torch.set_num_threads(threads)
             found.append(compute())
-    finally:
-        torch.set_num_threads(before)
     return found
 
 

@@ -94,7 +94,7 @@ def test_large_graphs_are_not_searched(monkeypatch):
     assert graph_facts(graph)["held_out"]["test"]["in_train"] is None
 
 
-def test_valid_is_suggested_where_it_is_there(strange, runs, capsys):
+def test_valid_is_suggested_where_it_is_there(runs, capsys):
     runs("--max_step", 50)
     assert "add --valid --eval_interval 10 to see" in capsys.readouterr().out
     runs("--max_step", 50, "--valid", "--eval_interval", 25)
@@ -103,7 +103,7 @@ def test_valid_is_suggested_where_it_is_there(strange, runs, capsys):
     assert "--valid" not in messages.replace("--valid=", "") and "stand there twice" not in messages
 
 
-def test_the_end_says_commands_that_work(runs, monkeypatch, capsys, tmp_path):
+def test_the_end_says_commands_that_work(runs, capsys):
     folder = runs("--max_step", 5)
     where, *commands = capsys.readouterr().out.splitlines()[-5:]
     assert where.startswith(f"The run is in {folder} (seed 3).")

@@ -47,6 +47,14 @@ class Machines(Ranks):
         assert codes == [0] * machines, outputs
         return folder, outputs
 
+    def refused_by_all(self, machines, *given, **options):
+        """What each machine says last of a run that all refuse, before it has a folder."""
+        arguments, folder = self.arguments("--max_step", 4, *given)
+        codes, outputs = self.end_all(self.start_all(machines, arguments, **options))
+        assert codes == [2] * machines and not folder.exists(), outputs
+        assert not any("Traceback" in output for output in outputs), outputs
+        return [output.splitlines()[-1] for output in outputs]
+
 
 @pytest.fixture
 def machines(small, tmp_path, interpreter):  # noqa: F811

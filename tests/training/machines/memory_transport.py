@@ -3,6 +3,7 @@ import threading
 import time
 
 import numpy as np
+from threads import at_once
 
 from dglke_frugal.training.machines.transport import MachineError, Transport
 
@@ -30,23 +31,7 @@ class Network:
 
 def together(network, work):
     """What work(machine, transport) returns for each machine, all at the same time. Raises the first error."""
-    results, errors = [None] * network.machines, []
-
-    def run(machine):
-        try:
-            results[machine] = work(machine, MemoryTransport(network, machine))
-        except BaseException as error:
-            errors.append(error)
-            network.fail()
-
-    threads = [threading.Thread(target=run, args=(machine,)) for machine in range(network.machines)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
+    return at_once(lambda machine: work(machine, MemoryTransport(network, machine)), network.machines, network.fail)
 
 
 class MemoryTransport(Transport):

@@ -25,9 +25,8 @@ def test_a_device_computes_what_the_cpu_does(machines, count, given):
 
 
 def test_a_model_without_kernels_of_its_own_is_refused(machines):
-    arguments, _ = machines.arguments("--max_step", 4, "--gpu", 0, "--model_name", "RESCAL")
-    codes, outputs = machines.end_all(machines.start_all(2, arguments))
-    assert codes == [2, 2] and all("and not RESCAL; leave --gpu out" in output for output in outputs), outputs
+    for said in machines.refused_by_all(2, "--gpu", 0, "--model_name", "RESCAL"):
+        assert "and not RESCAL; leave --gpu out" in said
 
 
 @pytest.mark.cuda

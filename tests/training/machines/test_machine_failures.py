@@ -292,12 +292,8 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
     ([("--lr_decay_at", 2)] * 2, {}, "with sampled negatives several machines keep one learning rate; leave"),
 ], ids=["flags", "number", "interface", "partition", "gpus", "no gpu", "init_from", "lengths", "timeout", "rate"])
 def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, environment, sentence):
-    arguments, folder = machines.arguments("--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=given, environment=environment))
-    assert codes == [2, 2], outputs
-    for output in outputs:
-        assert sentence in output.splitlines()[-1] and "Traceback" not in output, output
-    assert not folder.exists()
+    for said in machines.refused_by_all(2, each=given, environment=environment):
+        assert sentence in said
 
 
 NOTHING_7 = """
@@ -310,12 +306,8 @@ group._Watch.explain = lambda watch: sys.exit("nobody waits for what another mac
 
 @pytest.mark.parametrize("count, machine", [(2, 0), (3, 2)])
 def test_an_interface_that_a_machine_does_not_have_is_said_at_once_on_all(machines, count, machine):
-    arguments, folder = machines.arguments("--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(count, arguments, first=NOTHING_7.format(machine=machine)))
-    assert codes == [2] * count and not folder.exists(), outputs
-    for output in outputs:
-        sentence = output.splitlines()[-1]
-        assert f"machine {machine} of {count} (" in sentence and "no network interface nothing7 with" in sentence
+    for said in machines.refused_by_all(count, first=NOTHING_7.format(machine=machine)):
+        assert f"machine {machine} of {count} (" in said and "no network interface nothing7 with" in said
 
 
 REACHES_NOBODY = """
@@ -343,18 +335,14 @@ def test_a_machine_that_reaches_nobody_says_so_on_all(machines):
 
 def test_several_workers_on_each_machine_are_refused(machines):
     arguments, _ = machines.arguments("--max_step", 4)
-    process = machines.start(arguments, RANK="0", WORLD_SIZE="4", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
-                             MASTER_PORT="1", interpreter=machines.interpreter)
-    output, _ = process.communicate(timeout=180)
-    assert process.returncode == 2 and "start torchrun with --nproc_per_node 1" in output
+    output = machines.end(arguments, code=2, RANK="0", WORLD_SIZE="4", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT="1")
+    assert "start torchrun with --nproc_per_node 1" in output
 
 
 def test_a_rendezvous_at_a_host_that_nobody_knows_is_refused_at_once(machines):
-    arguments, folder = machines.arguments("--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, environment={"MASTER_ADDR": "none.invalid"}))
-    assert codes == [2, 2] and not folder.exists()
-    for machine, output in enumerate(outputs):
-        assert f"machine {machine} of 2 (" in output.splitlines()[-1] and "no host 'none.invalid'" in output, output
+    for machine, said in enumerate(machines.refused_by_all(2, environment={"MASTER_ADDR": "none.invalid"})):
+        assert f"machine {machine} of 2 (" in said and "no host 'none.invalid'" in said
 
 
 WITHOUT_PATIENCE = """
@@ -367,10 +355,7 @@ torch.distributed.TCPStore = lambda *given, **named: sys.exit("it waits as long 
 
 def test_a_rendezvous_that_nobody_serves_is_waited_for_as_long_as_a_machine_is(machines):
     arguments, _ = machines.arguments("--max_step", 4)
-    process = machines.start(arguments, interpreter=machines.interpreter, first=WITHOUT_PATIENCE,
-                             **machines.environments(2)[1])
-    output, _ = process.communicate(timeout=180)
-    assert process.returncode == 2, output
+    output = machines.end(arguments, code=2, first=WITHOUT_PATIENCE, **machines.environments(2)[1])
     assert "cannot reach the rendezvous at 127.0.0.1:" in output.splitlines()[-1], output
     assert "start that one, too, and check the address and the port: [Errno 111]" in output.splitlines()[-1], output
 
@@ -379,9 +364,8 @@ def test_a_port_that_another_process_has_is_said_so(machines):
     arguments, _ = machines.arguments("--max_step", 4)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         variables = {**machines.environments(2)[0], "MASTER_PORT": str(taken.getsockname()[1])}
-        process = machines.start(arguments, interpreter=machines.interpreter, **variables)
-        output, _ = process.communicate(timeout=180)
-    assert process.returncode == 2 and "another process has this port" in output.splitlines()[-1], output
+        output = machines.end(arguments, code=2, **variables)
+    assert "another process has this port" in output.splitlines()[-1], output
 
 
 def test_a_machine_that_waits_for_others_says_so(machines):
@@ -401,12 +385,8 @@ def test_other_data_are_refused(machines, small, tmp_path, changed, what):
     for split in ("train", "valid", "test"):
         lines = (small / f"{split}.txt").read_text().splitlines(keepends=True)
         (other / f"{split}.txt").write_text("".join(lines[:-1] if split == changed else lines))
-    arguments, _ = machines.arguments("--max_step", 4, "--test")
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=[(), ("--data_path", other)]))
-    assert codes == [2, 2], outputs
-    for output in outputs:
-        sentence = output.splitlines()[-1]
-        assert "machine 1 (" in sentence and "has other data" in sentence and f"their {what} differ" in sentence, output
+    for said in machines.refused_by_all(2, "--test", each=[(), ("--data_path", other)]):
+        assert "machine 1 (" in said and "has other data" in said and f"their {what} differ" in said
 
 
 def of_triples(folder, *triples):
@@ -436,19 +416,14 @@ session.load = slow
 ], ids=["heads", "entities", "entities by metis", "columns", "no split"])
 def test_a_graph_that_does_not_fit_is_refused_by_all_machines_and_has_no_folder(machines, tmp_path, triples, given,
                                                                                 sentence):
-    arguments, folder = machines.arguments("--max_step", 4, *given, *of_triples(tmp_path / "graph", *triples))
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WAITS_BEFORE_IT_SAYS_WHY))
-    assert codes == [2, 2] and not folder.exists(), outputs
-    last = {output.splitlines()[-1] for output in outputs}
-    assert len(last) == 1 and sentence in last.pop(), outputs
+    given = [*given, *of_triples(tmp_path / "graph", *triples)]
+    one, other = machines.refused_by_all(2, *given, first=WAITS_BEFORE_IT_SAYS_WHY)
+    assert sentence in one and other == one
 
 
 def test_a_file_that_one_machine_lacks_is_said_by_all(machines, tmp_path):
-    arguments, folder = machines.arguments("--max_step", 4)
-    each = [(), ("--data_path", tmp_path / "nothing")]
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, each=each))
-    assert codes == [2, 2] and not folder.exists(), outputs
-    assert all("machine 1 (" in output.splitlines()[-1] and "nothing" in output.splitlines()[-1] for output in outputs)
+    for said in machines.refused_by_all(2, each=[(), ("--data_path", tmp_path / "nothing")]):
+        assert "machine 1 (" in said and "nothing" in said
 
 
 UNREADABLE_NAMES = """
@@ -461,12 +436,8 @@ if os.environ["RANK"] == "{machine}": train_machines.Fingerprint.of = unreadable
 
 @pytest.mark.parametrize("machine", [0, 1])
 def test_names_that_one_machine_cannot_read_are_said_by_all(machines, machine):
-    arguments, folder = machines.arguments("--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=UNREADABLE_NAMES.format(machine=machine)))
-    assert codes == [2, 2] and not folder.exists(), outputs
-    for output in outputs:
-        sentence = output.splitlines()[-1]
-        assert f"machine {machine} (" in sentence and sentence.endswith("cannot read entities.tsv"), output
+    for said in machines.refused_by_all(2, first=UNREADABLE_NAMES.format(machine=machine)):
+        assert f"machine {machine} (" in said and said.endswith("cannot read entities.tsv")
 
 
 @pytest.mark.parametrize("error", ["KeyError('relation')", "MemoryError()"])
@@ -534,7 +505,5 @@ def test_a_run_that_another_process_trains_is_refused_by_all_machines(machines):
 
 
 def test_another_version_is_refused(machines):
-    arguments, _ = machines.arguments("--max_step", 4)
     first = "import dglke_frugal.version as v; v.version = lambda: 'old' * (os.environ['RANK'] == '1')"
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=first))
-    assert codes == [2, 2] and all("install the same version" in output for output in outputs), outputs
+    assert all("install the same version" in said for said in machines.refused_by_all(2, first=first))

@@ -30,8 +30,8 @@ def mutated(place, **calls):
     return mutate
 
 
-def shows(mutate, machines=3):
-    config = configuration(machines)
+def shows(mutate):
+    config = configuration(3)
     found, _ = run_machines(config, GRAPH, mutate=mutate)
     with pytest.raises(AssertionError):
         same_bits(found, run_oracle(config, GRAPH))

@@ -116,19 +116,14 @@ def test_owners_by_metis_go_on_as_they_were_and_need_pymetis_on_machine_0_alone(
 
 @NEEDS_METIS
 def test_without_pymetis_on_machine_0_all_say_so_and_leave_nothing(machines):
-    arguments, folder = machines.arguments("--max_step", 4, "--partition", "metis")
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=WITHOUT_PYMETIS.format(machine=0)))
-    assert codes == [2, 2] and not folder.exists()
-    for output in outputs:
-        assert "--partition metis needs pymetis" in output.splitlines()[-1] and "Traceback" not in output
+    for said in machines.refused_by_all(2, "--partition", "metis", first=WITHOUT_PYMETIS.format(machine=0)):
+        assert "--partition metis needs pymetis" in said
 
 
 @NEEDS_METIS
 def test_a_machine_that_reads_other_owners_is_refused(machines):
-    arguments, _ = machines.arguments("--max_step", 4, "--partition", "metis")
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=READS_OTHER_OWNERS))
-    assert codes == [2, 2], outputs
-    assert all("machine 1 (" in output and "has read other owners" in output.splitlines()[-1] for output in outputs)
+    for said in machines.refused_by_all(2, "--partition", "metis", first=READS_OTHER_OWNERS):
+        assert "machine 1 (" in said and "has read other owners" in said
 
 
 COUNTS_READING = """

@@ -145,10 +145,7 @@ def test_validations_and_early_stopping(machines):
     (["--num_proc", 2], "leave --num_proc out"),
     (["--init_from", "run"], "a run of several machines starts with rows of its own")])
 def test_what_several_machines_do_not_train_is_refused(machines, given, sentence):
-    arguments, folder = machines.arguments(*SOFTMAX, *given, "--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(2, arguments))
-    assert codes == [2, 2] and not folder.exists()
-    assert all(sentence in output.splitlines()[-1] for output in outputs), outputs
+    assert all(sentence in said for said in machines.refused_by_all(2, *SOFTMAX, *given))
 
 
 NO_MEMORY = """
@@ -162,18 +159,13 @@ if os.environ["RANK"] == "1": module.{tables} = refuse
 @pytest.mark.parametrize("given, module, tables", [(SOFTMAX, "softmax_run", "softmax_tables"),
                                                    ((), "machine_run", "machine_tables")], ids=["softmax", "sampled"])
 def test_tables_that_one_machine_has_no_memory_for_are_refused_by_all(machines, given, module, tables):
-    arguments, folder = machines.arguments(*given, "--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(2, arguments, first=NO_MEMORY.format(module=module,
-                                                                                              tables=tables)))
-    assert codes == [2, 2] and not folder.exists(), outputs
-    assert all(output.splitlines()[-1].endswith("): the machine refuses the memory") for output in outputs), outputs
+    for said in machines.refused_by_all(2, *given, first=NO_MEMORY.format(module=module, tables=tables)):
+        assert said.endswith("): the machine refuses the memory")
 
 
 def test_more_machines_than_entities_are_refused(machines, tmp_path):
     data = tmp_path / "tiny"
     data.mkdir()
     (data / "train.txt").write_text("a\tr\tb\nb\tr\ta\n")
-    arguments, folder = machines.arguments(*SOFTMAX, "--data_path", data, "--data_files", "train.txt", "--max_step", 4)
-    codes, outputs = machines.end_all(machines.start_all(3, arguments))
-    assert codes == [2, 2, 2] and not folder.exists()
-    assert all("2 entities cannot be divided over 3" in output.splitlines()[-1] for output in outputs)
+    for said in machines.refused_by_all(3, *SOFTMAX, "--data_path", data, "--data_files", "train.txt"):
+        assert "2 entities cannot be divided over 3" in said

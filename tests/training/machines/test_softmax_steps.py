@@ -5,9 +5,10 @@ import random
 import numpy as np
 import pytest
 import torch
+from threads import compute_with, threads_as_before
 from training.full_softmax.oracle import Oracle
-from training.full_softmax.steps import (BATCH, ENTITIES, RELATIONS, STEPS, Trained, make_batch, make_config,
-                                         make_tables)
+from training.full_softmax.steps import (BATCH, ENTITIES, RELATIONS, STEPS, Trained, labels_of, make_batch,
+                                         make_config, make_tables)
 from training.machines.memory_transport import Network, together
 from training.machines.softmax_machines import SoftmaxMachine, owners_of, run_softmax
 
@@ -102,16 +103,7 @@ def test_kvsall(binary, model, smoothing, inverse):
     found = run_softmax(config, make_tables(config, entities, relations=relations), batches, 3, make_targets=targets)
     oracle = Oracle(config, *(table.embeddings for table in make_tables(config, entities, relations=relations)))
     for number, batch in enumerate(batches):
-        known = batch.tail if batch.corrupt_head else batch.head
-        of_side = asked[batch.corrupt_head]
-        labels = torch.zeros(len(batch), entities, dtype=torch.float64)
-        for row, key in zip(labels, known * relations + batch.relation):
-            place = np.searchsorted(of_side.key, key)
-            row[of_side.answer[of_side.offset[place] : of_side.offset[place + 1]]] = 1
-        if smoothing:
-            labels = (1 - smoothing) * labels + 1 / entities
-        if not binary:
-            labels /= labels.sum(1, keepdim=True)
+        labels = labels_of(graph, batch, smoothing, binary)
         np.testing.assert_allclose(found[0][number].total, oracle.step(batch, number, labels), rtol=2e-5)
     for name, expected in zip(("entity", "relation"), oracle.tables):
         np.testing.assert_allclose(found[1][name], expected.numpy(), rtol=0, atol=1e-4)
@@ -134,17 +126,13 @@ def test_delays_and_threads_change_no_bit(seed, small_tiles):
     numbers = random.Random(seed)
     machines, model = numbers.choice([2, 3, 4]), MODELS[seed]
     config = make_config(model, optimizer="adam", **DROPPED)
-    torch_threads, threads, found = torch.get_num_threads(), _native.num_threads(), []
-    try:
+    found = []
+    with threads_as_before():
         for count, delay in ((1, lambda *_: 0), (3, lambda *_: numbers.choice([0, 0, 0.002]))):
-            torch.set_num_threads(count)
-            _native.set_num_threads(count)
+            compute_with(count)
             losses, arrays, _ = run_softmax(config, make_tables(config, 1400), batches_of(1400), machines,
                                             Network(machines, delay))
             found.append((losses, {name: array.tobytes() for name, array in arrays.items()}))
-    finally:
-        torch.set_num_threads(torch_threads)
-        _native.set_num_threads(threads)
     assert found[0] == found[1]
 
 

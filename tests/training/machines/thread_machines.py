@@ -47,19 +47,19 @@ def samplers(config, graph):
         for machine in range(machines)]
 
 
-def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
+def run_oracle(config, graph, order=lambda batches: batches):
     rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.is_half else None
     alone = replace(config, device=replace(config.device, num_proc=1))
     start = Tables.create(alone, graph.n_entities, graph.n_relations, config.run.seed)
     oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:]) for name, store in start.stores.items()},
                     rounding)
     _, sources = samplers(config, graph)
-    for step in range(steps):
+    for step in range(STEPS):
         oracle.train(order([source.batch(step) for source in sources]))
     return oracle.arrays()
 
 
-def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None, early=True):
+def run_machines(config, graph, drains=(), network=None, mutate=lambda tables: None, early=True):
     """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes
     the tables of a machine before it trains. early: whether results travel before the step's end.
 
@@ -75,7 +75,7 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lam
         mutate(own)
         step = make_step(step_config(config), threads=1, matmul="fp32")
         step.early_done = own.early_done if early else None
-        loop = TrainingLoop(own, sources[machine], step, 0, steps, config.store.lookahead)
+        loop = TrainingLoop(own, sources[machine], step, 0, STEPS, config.store.lookahead)
         for done, _ in enumerate(loop, start=1):
             if done in drains:
                 own.drain()

@@ -119,7 +119,7 @@ def test_half_precision_rows_are_those_of_plain_loops(columns, model):
         assert_same(in_floats(trained(columns.run(*half, *more, "--max_step", 11)[0])), expected)
 
 
-def test_half_precision_rows_are_saved_and_gone_on_with(columns, tmp_path):
+def test_half_precision_rows_are_saved_and_gone_on_with(columns):
     """From a checkpoint, and from saved tables with optimizer states next to them; validated on the way."""
     given = [*SHARDED, "--row_dtype", "fp16", "--cache_ratio", 0.3]
     whole, _ = columns.run(*given, "--max_step", 17)
@@ -175,17 +175,14 @@ def test_what_cannot_be_split_is_refused(columns, given, sentence):
     arguments, _ = columns.arguments(*given, *SHARDED)
     if "RESCAL" not in given:
         arguments = [*arguments, *map(str, given)]  # behind the common ones
-    process = columns.start(arguments, interpreter=columns.interpreter)
-    output, _ = process.communicate(timeout=180)
-    assert process.returncode == 2 and sentence in output.splitlines()[-1], output
+    output = columns.end(arguments, code=2)
+    assert sentence in output.splitlines()[-1], output
 
 
 def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
     folder, _ = columns.run(*SHARDED, "--max_step", 4)
-    process = columns.start(["--resume", str(folder), "--parallel", "rows", "--max_step", "8"],
-                            interpreter=columns.interpreter)
-    output, _ = process.communicate(timeout=180)
-    assert process.returncode == 2 and "is of another configuration" in output, output
+    arguments = ["--resume", folder, "--parallel", "rows", "--max_step", 8]
+    assert "is of another configuration" in columns.end(arguments, code=2)
 
 
 @pytest.mark.parametrize("gpu", [False, pytest.param(True, marks=pytest.mark.cuda)])

@@ -1,11 +1,11 @@
 """Ranks as threads with some columns each: the tables of plain loops to the bit, whatever the settings and delays."""
 import itertools
-import threading
 import time
 
 import numpy as np
 import pytest
 from devices import make_device, run_step
+from threads import at_once
 from training.parallel.columns_oracle import ColumnsOracle, columns_of_rank
 from training.parallel.conftest import assert_same
 from training.parallel.thread_ranks import ENTITIES, NOISE, RELATIONS, initial_values, samplers, shared_segment
@@ -112,12 +112,7 @@ class ColumnThreads:
         return self.shared.setdefault(name, table) if rank == 0 else table
 
     def run(self):
-        threads = [threading.Thread(target=self._guarded, args=(rank,)) for rank in range(self.ranks)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(300)
-            assert not thread.is_alive()
+        at_once(self._guarded, self.ranks)
 
     def _guarded(self, rank):
         try:

@@ -7,6 +7,7 @@ import threading
 from multiprocessing.connection import Pipe
 
 import pytest
+from threads import at_once
 
 from dglke_frugal.training.processes import process_group
 from dglke_frugal.training.processes.process_group import Rank0, RankError, Worker
@@ -26,20 +27,13 @@ def groups():
 
 def on_all(groups, call):
     """What call(group) returns or raises in each rank, which run at the same time."""
-    found = [None] * len(groups)
-
     def run(rank):
         try:
-            found[rank] = call(groups[rank])
+            return call(groups[rank])
         except RankError as error:
-            found[rank] = error
+            return error
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(groups))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+    return at_once(run, len(groups))
 
 
 def test_all_ranks_hear_what_each_says(groups):

@@ -28,6 +28,4 @@ def test_they_find_each_other_and_equal_the_oracle(ranks, gpu):
     (["--gpu", 0, 1, 2], {}, "cannot be shared out over 3 GPUs")])
 def test_contradictions_are_refused(ranks, given, more, sentence):
     arguments, _ = ranks.arguments("--max_step", 1, *given)
-    process = ranks.start(arguments, interpreter=ranks.interpreter, **environment(0, 2, **more))
-    output, _ = process.communicate(timeout=180)
-    assert process.returncode == 2 and sentence in output
+    assert sentence in ranks.end(arguments, code=2, **environment(0, 2, **more))

@@ -1,8 +1,8 @@
 """Ranks as threads over shared stores, on a graph so small that several ranks touch the same rows all the time."""
-import threading
 import time
 
 import numpy as np
+from threads import at_once
 from training.parallel.ranks_oracle import Oracle
 
 from dglke_frugal import _native
@@ -115,11 +115,7 @@ class ThreadRanks:
         self.stores[0][name].embeddings[:] = values
 
     def run(self, steps=STEPS):
-        threads = [threading.Thread(target=self._guarded, args=(rank, steps)) for rank in range(self.ranks)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda rank: self._guarded(rank, steps), self.ranks)
 
     def _guarded(self, rank, steps):
         try:

@@ -252,7 +252,7 @@ def test_the_names_that_a_run_writes_are_counted(runs):
     assert graph_size(graph).training == len(graph.train) < graph_size(graph).triples
 
 
-def test_a_gpu_that_cannot_be_asked_is_reported_to(small, capsys, monkeypatch):
+def test_a_gpu_that_cannot_be_asked_is_reported_to(capsys, monkeypatch):
     monkeypatch.setattr(available_memory, "device_bytes", lambda gpu: None)
     size = ["plan", "--entities", "1000", "--gpu", "0", "--model_name", "DistMult"]
     main(size)
@@ -305,7 +305,7 @@ def test_what_is_free_is_known_here():
     assert available_memory.device_bytes(-1) is None
 
 
-def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
+def test_the_limit_of_a_control_group_counts(monkeypatch):
     """Version 2: a limit of 1 GB, 700 MB used of which 300 MB are cached files, leaves 600 MB."""
     files = {
         "/proc/self/cgroup": "0::/job",
