@@ -236,8 +236,8 @@ class Embedding(nn.Module):
         node = getattr(rows, "grad_fn", None)
         kind = getattr(node, "kind", None)  # torch's own nodes have none
         if kind is None or node.receive != self._receive:
-            raise ValueError("learn takes rows as forward has given them, and their gradient; use "
-                             "rows.backward(gradient) for others")
+            raise ValueError("learn takes rows as forward has given them (without per_sample_weights), and their "
+                             "gradient; use rows.backward(gradient) for others")
         if not isinstance(gradient, torch.Tensor):
             raise ValueError(f"the gradient of rows is a tensor, not of type {type(gradient).__name__}")
         if gradient.shape != rows.shape or gradient.device != rows.device:
