@@ -741,13 +741,10 @@ def _check_lengths(config: TrainConfig) -> None:
 
 
 def _check_patience(config: TrainConfig) -> None:
-    run, evaluation = config.run, config.evaluation
+    run, why = config.run, why_no_validations(config)
     for flag in ("early_stop_patience", "lr_patience"):
-        if getattr(run, flag) and not evaluation.valid:
-            raise InputError(f"--{flag} watches the validation metrics; add --valid")
-        if getattr(run, flag) and not config.counts_epochs and evaluation.eval_interval > run.max_step:
-            raise InputError(f"--{flag} watches validations, and there are none: --eval_interval "
-                             f"{evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller one")
+        if getattr(run, flag) and why:
+            raise InputError(f"--{flag} watches validations, and there are none: {why}")
     if run.max_epoch is not None and not 0 < run.max_epoch < math.inf:
         raise InputError(f"--max_epoch is {run.max_epoch}; give a number of epochs above 0")
     if not 0 <= run.early_stop_delta < math.inf:
@@ -761,6 +758,17 @@ def _check_patience(config: TrainConfig) -> None:
     if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
         given = shown(" ".join(map(str, run.lr_decay_at)))
         raise InputError(f"--lr_decay_at {given}: give steps of at least 1, each once")
+
+
+def why_no_validations(config: TrainConfig) -> Optional[str]:
+    """Why a run never ranks its validation triples, and what to do about it; None if it does."""
+    run, evaluation = config.run, config.evaluation
+    if not evaluation.valid:
+        return "add --valid"
+    if not config.counts_epochs and evaluation.eval_interval > run.max_step:
+        return (f"--eval_interval {evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller "
+                "one")
+    return None
 
 
 def _check_device(device: DeviceConfig) -> None:

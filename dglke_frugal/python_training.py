@@ -78,7 +78,9 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
 
     verbose = switch("verbose", verbose)
     output = sys.stdout.before if isinstance(sys.stdout, _Log) else sys.stdout
-    called = partial(CallbackTracker, callbacks=_checked(callbacks), around=partial(_lines_go, _PRINTED))
+    every = _checked(callbacks)
+    called = partial(CallbackTracker, callbacks=every, around=partial(_lines_go, _PRINTED))
+    configure = partial(_configured, with_callbacks=bool(every))
     if preset == PREFIX and (resume is not None or config is not None):
         preset = None
     flags = {"config": config, "preset": preset, "resume": resume, **flags}
@@ -86,7 +88,7 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
         _refuse_other_data(flags)
     quiet = partial(_lines_go, _PRINTED) if verbose else _quiet
     with quiet():
-        own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
+        own, configured = configure({**flags, **_data_flags(triples, valid, test, split, flags, configure)})
     log_unused_flags(own, configured)
     try:
         with quiet():
@@ -102,9 +104,12 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     return run
 
 
-def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None) -> Tuple[Any, TrainConfig]:
-    """The configuration that cli.train makes of flags. InputError for flags that cannot be used."""
+def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None, *,
+                with_callbacks: bool) -> Tuple[Any, TrainConfig]:
+    """The configuration that cli.train makes of flags. InputError for flags that cannot be used, and for a run with
+    callbacks that would never be called."""
     from .cli.train import configuration
+    from .options import why_no_validations
 
     declared, arguments = _defaults(), []
     for name, value in flags.items():
@@ -114,6 +119,10 @@ def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None) -
     own, configured = _as_input_error(partial(configuration, graph=graph), arguments)
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
+    why = why_no_validations(configured)
+    if with_callbacks and why:
+        why = "give valid=... or split=..., or valid=True with a data set" if not configured.evaluation.valid else why
+        raise InputError(f"train(): callbacks are called after validations, and there are none: {why}")
     return own, configured
 
 
@@ -129,8 +138,10 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
         raise InputError(f"train(): triples are given, and {refused[0]} names other ones; leave one of the two out")
 
 
-def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
-    """The flags that say which data to train on, and whether to rank valid and test."""
+def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any],
+                configure: Callable[..., object]) -> Dict[str, Any]:
+    """The flags that say which data to train on, and whether to rank valid and test. configure(flags, graph) refuses
+    flags that do not go with the graph, before its files are written."""
     held_out = {"valid": valid, "test": test}
     switches = {name: plain(value) for name, value in held_out.items()
                 if value is None or is_single(value) and isinstance(plain(value), bool)}
@@ -155,7 +166,7 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
 
     def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
         with _quiet(), _lines_go(_DROPPED):  # which the run itself prints
-            _configured({**flags, **with_switches(found)}, graph)
+            configure({**flags, **with_switches(found)}, graph)
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
     dataset = flags.get("dataset")

@@ -87,8 +87,9 @@ class RankWatch {
                                            area.published.value.load(std::memory_order_acquire));
       // Read last: a rank that began later steps behind the drain has entered it before.
       if (area.drain_entered.value.load(std::memory_order_acquire) >= drains || (!closed && begun <= steps)) continue;
-      segment_->fail("Rank " + std::to_string(first) + " waits for all ranks to bring their updates host, but rank " +
-                     std::to_string(r) + (closed ? " has left" : " goes on with step " + std::to_string(steps)) +
+      segment_->fail("Rank " + std::to_string(first) + " waits for all ranks to write their updates to host memory, "
+                     "but rank " + std::to_string(r) +
+                     (closed ? " has left" : " goes on with step " + std::to_string(steps)) +
                      ". All ranks ask for weight, state_dict, save, close and lookups without a gradient after the "
                      "same step.");
     }

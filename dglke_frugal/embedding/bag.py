@@ -50,15 +50,11 @@ class EmbeddingBag(Embedding):
                 weights = weights.masked_fill(ids.to(weights.device) == self.padding_idx, 0)
             return of_type(SumBags.apply(rows * weights.reshape(-1, 1), bags), dtype)
         values, ticket, request = self._read(ids)
-        if ticket is None:
-            sums = of_type(bags.sums(values), dtype)
-        else:
-            sums = ReadBags.apply(self._handle, values, bags, dtype, self._receive, ticket)
-        if self.mode == "sum":
-            return sums
-        present = np.bincount(bags.of_id[self._counts(request)], minlength=len(bags))
-        counts = torch.from_numpy(np.maximum(present, 1).astype(np.float32)).to(sums.device)
-        return sums / counts[:, None].to(dtype)
+        counts = None if self.mode == "sum" else self._counts(bags, request).to(values.device, dtype)
+        if ticket is not None:
+            return ReadBags.apply(self._handle, values, bags, counts, dtype, self._receive, ticket)
+        sums = of_type(bags.sums(values), dtype)
+        return sums if counts is None else sums / counts
 
     def _check_weights(self, ids: torch.Tensor, weights: torch.Tensor) -> None:
         if self.mode != "sum":
@@ -68,9 +64,12 @@ class EmbeddingBag(Embedding):
         if weights.shape != ids.shape:
             raise ValueError(f"per_sample_weights {tuple(weights.shape)} need the shape of the ids, {tuple(ids.shape)}")
 
-    def _counts(self, request: Request):
-        """Which ids of a request are none of padding: keys without a row read their start values."""
-        return slice(None) if self.padding_idx is None else request.ids != _native.NO_ROW
+    def _counts(self, bags: Bags, request: Request) -> torch.Tensor:
+        """(B, 1) float32: the ids of each bag that are none of padding, at least 1. Keys without a row count, since
+        they read their start values."""
+        counted = slice(None) if self.padding_idx is None else request.ids != _native.NO_ROW
+        present = np.bincount(bags.of_id[counted], minlength=len(bags))
+        return torch.from_numpy(np.maximum(present, 1).astype(np.float32))[:, None]
 
     def _bags(self, ids: torch.Tensor, offsets: Optional[torch.Tensor]) -> Bags:
         if not isinstance(ids, torch.Tensor):

@@ -98,7 +98,12 @@ def _read_safetensors(path) -> Dict[str, np.ndarray]:
         if length > min(size, MOST_HEADER_BYTES):
             raise ValueError("it has no header")
         described = json.loads(file.read(length))
-    return {name: _view(path, 8 + length, size, one) for name, one in described.items() if name != "__metadata__"}
+    parts = {name: one for name, one in described.items() if name != "__metadata__"}
+    for name, one in parts.items():
+        if one["dtype"] not in KINDS:
+            raise InputError(f"{path} holds {name} as {one['dtype']}, but a table reads {', '.join(KINDS)}; convert "
+                             "the rows to float32")
+    return {name: _view(path, 8 + length, size, one) for name, one in parts.items()}
 
 
 def _view(path, begin: int, size: int, one: dict) -> np.ndarray:

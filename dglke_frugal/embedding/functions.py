@@ -41,23 +41,27 @@ class ReadRows(torch.autograd.Function):
 
 
 class ReadBags(torch.autograd.Function):
-    """Sums (B, dim) of embeddings that were read, bag by bag, and their gradient to the table."""
+    """Sums or means (B, dim) of embeddings that were read, bag by bag, and their gradient to the table."""
 
     @staticmethod
-    def forward(ctx, handle, values, bags, dtype, receive, ticket):
-        """bags: which bag each id is of. The rest is as for ReadRows, values without a list."""
-        ctx.bags = bags
+    def forward(ctx, handle, values, bags, counts, dtype, receive, ticket):
+        """bags: which bag each id is of. counts: (B, 1), by which sums are divided for means, or None. The rest is as
+        for ReadRows, values without a list."""
+        ctx.bags, ctx.counts = bags, counts
         _remember(ctx, ReadBags, handle, receive, ticket)
-        return of_type(bags.sums(values), dtype)
+        sums = of_type(bags.sums(values), dtype)
+        return sums if counts is None else sums / counts
 
     @staticmethod
     def backward(ctx, gradients):
         """gradients: (B, dim), of which each id of a bag gets its own bag's."""
-        return _deliver(ctx, gradients), None, None, None, None, None
+        return _deliver(ctx, gradients), None, None, None, None, None, None
 
     @staticmethod
     def deliver(ctx, gradients):
         """Hand the gradient to the table."""
+        if ctx.counts is not None:
+            gradients = gradients / ctx.counts
         ctx.receive(ctx.ticket, gradients, ctx.bags.of_id)
 
 

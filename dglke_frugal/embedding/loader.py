@@ -33,8 +33,8 @@ class Lookahead:
         try:
             for batch in self._batches:
                 for module, ids in self._ids(batch).items():
+                    modules[id(module)] = module  # first: Ctrl-C may come in between
                     module.prefetch(ids)
-                    modules[id(module)] = module
                 known.append(batch)
                 if len(known) > self._lookahead:
                     yield known.popleft()

@@ -163,18 +163,26 @@ class Embedding(nn.Module):
         in one lookup. group: the default one if not given. settings: as for Embedding; each process gives its own
         device. Where the GPUs of all processes reach each other each of them works on the rows that it owns, and stores
         them into host memory itself (cache.flush="direct"); else rows go through host memory, by flush threads. A group
-        of one process gets an ordinary table. Raises what the first process raises, and InputError if the processes are
-        on several machines.
+        of one process gets an ordinary table. Raises what the first process raises, InputError if the processes are on
+        several machines, and ValueError if their sizes, padding or optimizers differ.
         """
         ranks, rank = dist.get_world_size(group), dist.get_rank(group)
         cache = replace(cache or CacheConfig(), max_rows=max_rows, ranks=ranks)
         if ranks == 1:
             return cls(num_embeddings, embedding_dim, optimizer, cache=cache, **settings)
-        hosts = [None] * ranks
-        dist.all_gather_object(hosts, os.uname().nodename, group)
-        if len(set(hosts)) > 1:
+        shared = {"num_embeddings": num_embeddings, "embedding_dim": embedding_dim, "max_rows": max_rows,
+                  "padding_idx": settings.get("padding_idx"), "optimizer": " ".join(repr(optimizer).split())}
+        given: list = [None] * ranks
+        dist.all_gather_object(given, (os.uname().nodename, shared), group)
+        hosts = sorted({host for host, _ in given})
+        if len(hosts) > 1:
             raise InputError(f"an Embedding is shared by processes of one machine, and these are on "
-                             f"{', '.join(sorted(set(hosts)))}; start them all on one with torchrun --nnodes 1")
+                             f"{', '.join(hosts)}; start them all on one with torchrun --nnodes 1")
+        for number, (_, other) in enumerate(given):
+            for name, value in given[0][1].items():
+                if other[name] != value:
+                    raise ValueError(f"all processes of a table give the same {name}, but process 0 gives {value} and "
+                                     f"process {number} gives {other[name]}")
         table, found = None, [None]
         if cache.flush == AUTO:
             cache = replace(cache, flush="direct" if reach_each_other(settings.get("device", "cpu"), group) else "p2f")
@@ -228,8 +236,8 @@ class Embedding(nn.Module):
         node = getattr(rows, "grad_fn", None)
         kind = getattr(node, "kind", None)  # torch's own nodes have none
         if kind is None or node.receive != self._receive:
-            raise ValueError("learn takes rows as forward has given them, and their gradient; use "
-                             "rows.backward(gradient) for others")
+            raise ValueError("learn takes rows as forward has given them (without per_sample_weights), and their "
+                             "gradient; use rows.backward(gradient) for others")
         if not isinstance(gradient, torch.Tensor):
             raise ValueError(f"the gradient of rows is a tensor, not of type {type(gradient).__name__}")
         if gradient.shape != rows.shape or gradient.device != rows.device:

@@ -27,6 +27,7 @@ from ..store.rows.flush_config import FlushConfig, StoreAddress
 from .config import CacheConfig
 from .files import blocks
 from .loss_scaling import scaler_of_backward
+from .table_lock import TableLock
 
 
 GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made anew for each longer lookup
@@ -148,7 +149,7 @@ class Table:
                                               managed=self._is_updated_by_one_gpu() and _native.has_managed_memory())
             except RuntimeError as error:
                 raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
-        self.alone: ContextManager = threading.RLock()
+        self.alone: ContextManager = self._make_lock()
         self._executor: Optional[Executor] = None
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
@@ -183,6 +184,10 @@ class Table:
         config = self._config
         return (isinstance(self._device, torch.device) and self._device.type == "cuda" and config.ranks == 1
                 and config.flush in (AUTO, "direct"))
+
+    def _make_lock(self) -> ContextManager:
+        """Ctrl-C waits for one process's work; several ranks wait for each other, for good if one has ended."""
+        return TableLock() if self._config.ranks == 1 else threading.RLock()
 
     def __deepcopy__(self, memo: Dict) -> "Table":
         """A table of its own, without the lookups to come. Raises InputError if there is no memory."""
@@ -225,7 +230,7 @@ class Table:
     def leave_behind(self) -> None:
         """In a forked process: let go of all that another process's threads work on, without waiting for them."""
         if not isinstance(self.alone, _Lost):
-            self.alone = threading.RLock()  # nobody holds it here
+            self.alone = self._make_lock()  # nobody holds it here
         kept = [request.leave_behind() for request in self._pending]
         if self._executor is not None and not isinstance(self._executor, TableExecutor):
             if self._config.ranks > 1 or self._executor.dirty:

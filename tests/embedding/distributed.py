@@ -165,6 +165,18 @@ def out_of_reach():
         return str(error)
 
 
+def given_otherwise():
+    """What each process is told where one gives something else than the others."""
+    rank, told = dist.get_rank(), []
+    for rows, optimizer, padding in ((ROWS + rank, optim.SGD(0.1), None), (ROWS, optim.SGD(0.1 + rank), None),
+                                     (ROWS, (optim.SGD, optim.Adam)[rank](0.1), None), (ROWS, optim.SGD(0.1), rank)):
+        try:
+            Embedding.distributed(rows, DIM, optimizer, max_rows=5, padding_idx=padding)
+        except ValueError as error:
+            told.append(str(error))
+    return told
+
+
 def main(what, *arguments):
     dist.init_process_group("gloo")
     try:
@@ -180,6 +192,8 @@ def main(what, *arguments):
             result = out_of_reach()
         elif what == "state of one":
             result = state_of_one(*arguments)
+        elif what == "given otherwise":
+            result = given_otherwise()
         else:
             Embedding.distributed(10**12, 512, optim.SGD(0.1), max_rows=5)
     except InputError as error:

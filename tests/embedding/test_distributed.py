@@ -106,3 +106,12 @@ def test_a_dense_step_of_several_processes_is_that_of_one_with_all_batches(resul
 def test_a_table_that_cannot_be_made_is_told_to_all(results):
     found = results(2, "too large")
     assert found[0] == found[1] and "host memory" in found[0]
+
+
+def test_processes_that_give_something_else_are_all_told(results):
+    found = results(2, "given otherwise")
+    assert found[0] == found[1] and len(found[0]) == 4, found
+    assert found[0][0] == ("all processes of a table give the same num_embeddings, but process 0 gives 50 and "
+                           "process 1 gives 51")
+    assert [sentence.split(", but")[0].split()[-1] for sentence in found[0]] == [
+        "num_embeddings", "optimizer", "optimizer", "padding_idx"]

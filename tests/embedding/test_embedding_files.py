@@ -135,7 +135,8 @@ def damaged(tmp_path):
     (tmp_path / "huge.safetensors").write_bytes(b"\xff" * 64)
     (tmp_path / "json.safetensors").write_bytes((4).to_bytes(8, "little") + b"[1,2")
     endless = '{"weight": {"dtype": "F32", "shape": [1e999], "data_offsets": [0, 4]}}'
-    for name, header in {"list": "[]", "number": endless, "deep": "[" * 100_000}.items():
+    half = '{"weight": {"dtype": "F16", "shape": [0, 4], "data_offsets": [0, 0]}}'
+    for name, header in {"list": "[]", "number": endless, "deep": "[" * 100_000, "half": half}.items():
         (tmp_path / f"{name}.safetensors").write_bytes(len(header).to_bytes(8, "little") + header.encode())
     (tmp_path / "empty.npy").write_bytes(b"")
     np.savez(tmp_path / "archive.npz", np.zeros(3))
@@ -145,9 +146,10 @@ def damaged(tmp_path):
     np.save(tmp_path / "double.npy", np.zeros((ROWS, DIM)))
     return {"other.safetensors": "optimizer_state", "cut.safetensors": "whole", "empty.safetensors": "whole",
             "huge.safetensors": "whole", "json.safetensors": "whole", "list.safetensors": "whole",
-            "number.safetensors": "whole", "deep.safetensors": "whole", "empty.npy": "whole", "archive.npy": "whole",
-            "text.npy": "whole", "small.npy": "weight",
-            "double.npy": "float64", "absent.npy": "does not exist", "table.pt": "safetensors or .npy"}
+            "number.safetensors": "whole", "half.safetensors": "holds weight as F16",
+            "deep.safetensors": "whole", "empty.npy": "whole", "archive.npy": "whole", "text.npy": "whole",
+            "small.npy": "weight", "double.npy": "float64", "absent.npy": "does not exist",
+            "table.pt": "safetensors or .npy"}
 
 
 def test_a_damaged_file_is_refused_and_changes_nothing(tmp_path):

@@ -190,6 +190,9 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
     (dict(triples=RING, callbacks=[3]), "a callback is 3; give functions"),
     (dict(triples=RING, callbacks=3), "a callback is 3; give functions"),
     (dict(triples=RING, callbacks=None), "a callback is None; give functions"),
+    (dict(triples=RING, callbacks=print), "callbacks are called after validations, and there are none: give valid="),
+    (dict(triples=RING, valid=RING[:5], eval_interval=9, max_step=4, callbacks=print),
+     "--eval_interval 9 is more than --max_step 4"),
     (dict(triples=RING, max_epoch=3, max_step=4), "--max_step and --max_epoch both say"),
     (dict(triples=RING, max_epoch=-1), "--max_epoch is -1"),
     (dict(triples=RING, max_epoch=1, eval_interval="2 weeks"), "'2 weeks' is neither a number of steps nor of"),
@@ -255,7 +258,7 @@ def test_callbacks_are_told_of_validations_and_may_stop(tmp_path, capsys):
     def call(validation):
         print("called")
         seen.append(validation)
-        return validation.step >= 12
+        return np.bool_(validation.step >= 12)  # as what NumPy compares
 
     run = dglke_frugal.train(RING[5:], valid=RING[:5], **SMALL, max_epoch=10, callbacks=call, save_path=tmp_path)
     assert [validation.step for validation in seen] == [5, 10, 15]  # an epoch is 5.5 steps, of which 5 are whole

@@ -107,7 +107,7 @@ def test_a_device_too_ends_with_the_best_tables(runs, flush):
 
 
 @pytest.mark.parametrize("flags, says", [
-    (["--lr_patience", 2], "--lr_patience watches the validation metrics; add --valid"),
+    (["--lr_patience", 2], "--lr_patience watches validations, and there are none: add --valid"),
     (["--lr_patience", 2, "--valid"], "--lr_patience watches validations, and there are none"),
     (["--lr_factor", 1], "--lr_factor is 1.0; give a factor between 0 and 1"),
     (["--lr_patience", 1, "--valid", "--eval_interval", 1, "--num_proc", 2], "of one process alone"),

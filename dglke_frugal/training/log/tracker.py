@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol, Sequence
 
+from ...arguments import plain
 from ...errors import InputError
 from ...extras import install_command
 from ...files import replace_file
@@ -246,7 +247,7 @@ class CallbackTracker:
             return
         with self._around():
             for call in self._callbacks:
-                self.wants_stop |= call(Validation(step, dict(found), self._folder)) is True
+                self.wants_stop |= plain(call(Validation(step, dict(found), self._folder))) is True
 
     def close(self) -> None:
         """Nothing is held."""
