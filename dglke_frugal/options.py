@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
-from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
+from .flag_values import ALL, AUTO, byte_count, cache_share, file_path, model_name, sample_size, steps_or_epochs
 from .models import MODELS, RowDims, built_in_model, code_checksum, find_model, is_custom
 from .models.model import INIT_EPSILON
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
@@ -120,14 +120,14 @@ class GraphConfig:
     """Which triples to train on. Which triples they are is compared by their checksum (data/fingerprint.py)."""
 
     data_path: str = option("data", "folder of the data sets, or with files train, valid and test", changes=NEVER,
-                            metavar="DIR", of_dglke=True)
+                            type=file_path, metavar="DIR", of_dglke=True)
     dataset: str = option("FB15k", "name of the data set; files are named after it", changes=ALWAYS, metavar="NAME",
                           of_dglke=True, level="first")
     format: str = option("built_in", "built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters",
                          changes=ALWAYS, metavar="FORMAT", of_dglke=True)
     data_files: Optional[Sequence[str]] = option(
         None, "udd: entity_map relation_map train [valid test]; raw_udd: train [valid test]", changes=NEVER,
-        many=True, metavar="FILE", of_dglke=True)
+        type=file_path, many=True, metavar="FILE", of_dglke=True)
     delimiter: str = option("\t", "what separates the columns of all files", changes=NEVER, default_words="TAB",
                             metavar="TEXT", of_dglke=True)
     has_edge_importance: bool = option(False, "the files have a fourth column, the weight of the edge", changes=ALWAYS,
@@ -402,8 +402,8 @@ class RunConfig:
         a run whose rows are taken by name.
     """
 
-    save_path: str = option("ckpts", "folder that gets a folder per run", changes=NEVER, metavar="DIR", of_dglke=True,
-                            new_runs_only=True)
+    save_path: str = option("ckpts", "folder that gets a folder per run", changes=NEVER, type=file_path, metavar="DIR",
+                            of_dglke=True, new_runs_only=True)
     no_save_emb: bool = option(False, "do not save the embeddings", changes=NEVER, of_dglke=True)
     save_dtype: str = option(
         "fp32", "type of the saved entities: fp16 takes half of the disk, and rounds them", changes=NEVER,
@@ -441,7 +441,7 @@ class RunConfig:
     report: Optional[str] = option(None, "write report.html into the run's folder, while it trains or at its end",
                                    changes=NEVER, choices=REPORTS)
     init_from: Optional[str] = option(None, "start with the rows of this run for names that both have",
-                                      changes=ALWAYS, metavar="RUN_DIR")
+                                      changes=ALWAYS, type=file_path, metavar="RUN_DIR")
 
 
 @options("store (never changes a bit of the result)")

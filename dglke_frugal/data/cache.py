@@ -25,6 +25,7 @@ from typing import Callable, Dict, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..files import replace_file
+from ..flag_values import file_path
 from .fingerprint import file_checksum
 
 log = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ def _folder(sources: Sequence[Path], where: Where) -> Optional[Path]:
         where = sum(path.stat().st_size for path in sources if path.is_file()) >= WORTHWHILE_BYTES
     if where is False:
         return None
-    return sources[0].parent if where is True else Path(where)
+    return sources[0].parent if where is True else Path(file_path(where))
 
 
 def _states(sources: Sequence[Path]) -> list:
