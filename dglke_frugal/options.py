@@ -513,6 +513,11 @@ class TrainConfig:
         return self.run.max_epoch is not None or isinstance(self.evaluation.eval_interval, str)
 
     @property
+    def positives(self) -> str:
+        """The name of what steps are of: "queries", where each has all its answers, or "triples"."""
+        return "queries" if self.batch.against_all and self.loss.labels == "kvsall" else "triples"
+
+    @property
     def computes_on_device(self) -> bool:
         """Whether steps are those of devices even on the CPU, which has no own: a softmax over all entities, and other
         optimizers than row-wise Adagrad."""

@@ -32,7 +32,8 @@ class NetworkPlan:
     takes on a network without limit. overlapped: the part of the computation during which urgent blocks travel.
     work_seconds: that the thread of the blocks works on those of a step, one after the other with their travel; on
     urgent ones in proportion to their bytes. alone_seconds: of a step of one machine alone, where all machines train on
-    one batch; None where each has its own. positives: of a step of one machine.
+    one batch; None where each has its own. positives: of a step of one machine. unit: their name,
+    TrainConfig.positives.
     """
 
     machines: int
@@ -45,6 +46,7 @@ class NetworkPlan:
     work_seconds: float = 0.0
     alone_seconds: Optional[float] = None
     positives: int = 0
+    unit: str = "triples"
 
     @property
     def bytes_per_step(self) -> float:
@@ -61,7 +63,7 @@ class NetworkPlan:
 
     @property
     def over_one(self) -> float:
-        """How many times as many triples a second as one machine alone."""
+        """How many times as many positives a second as one machine alone."""
         if self.alone_seconds is not None:
             return self.alone_seconds / self.step_seconds
         return self.machines * self.compute_seconds / self.step_seconds
@@ -80,7 +82,7 @@ class NetworkPlan:
                  f"{self.urgent_bytes / 2**20:.2f} MiB of it are waited for",
                  f"network {'a step takes':<28}{1e3 * self.step_seconds:>8.2f} ms    of which "
                  f"{1e3 * self.compute_seconds:.2f} ms compute",
-                 f"network {'triples a second':<28}{plan['triples_per_second']:>8,.0f}       "
+                 f"network {f'{self.unit} a second':<28}{plan['triples_per_second']:>8,.0f}       "
                  f"{self.over_one:.2f} times one machine alone"]
         if self.over_one < 1:
             lines.append("one machine alone would be faster, if it has the memory")
@@ -89,8 +91,8 @@ class NetworkPlan:
 
 def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
                  triples_per_second: Optional[float] = None) -> NetworkPlan:
-    """The plan of a run. cores: of a machine. triples_per_second: that one machine alone trains, by default what its
-    cores are assumed to.
+    """The plan of a run. cores: of a machine. triples_per_second: positives that one machine alone trains, by default
+    what its cores are assumed to.
 
     Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
     """
@@ -134,4 +136,4 @@ def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per
     binary = loss.loss_genre == "BCE"
     sent = FLOAT * floats_of_step(machines, distinct, queries, dims.entity, binary)
     return NetworkPlan(machines, bytes_per_second, 0.0, sent, own, blocks_of_step(binary) * LATENCY_SECONDS, 0.0,
-                       sent / WORKED_BYTES, alone, queries)
+                       sent / WORKED_BYTES, alone, queries, config.positives)
