@@ -599,16 +599,24 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
             for name, value in found.items() if value is not None}
 
 
-def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
+_UNUSED_ON_MACHINES = {
+    "num_thread": "the process of a machine takes all its cores, or OMP_NUM_THREADS",
+    "peer": "it is of several GPUs of one machine",
+    **dict.fromkeys(("cache_ratio", "cache_size", "cache_policy", "flush", "flush_threads"), _CACHE.words)}
+
+
+def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool,
+                          on_machines: bool = False) -> list[str]:
     """A line for each flag that has no effect in this run: of the `given` ones, and in a new run of all with another
     value than their default.
 
-    resumed: whether the run goes on in its folder.
+    resumed: whether the run goes on in its folder. on_machines: whether several machines train.
     """
     values = config.to_flags()
     wanted = {*given, *(() if resumed else (name for name, each in OPTIONS.items() if values[name] != each.default))}
     reasons = {name: "a run that is resumed stays in its folder" if resumed and each.new_runs_only else
-               None if each.used.holds(config) else each.used.words
+               each.used.words if not each.used.holds(config) else
+               _UNUSED_ON_MACHINES.get(name) if on_machines else None
                for name, each in OPTIONS.items() if name in wanted}
     return [f"--{name} has no effect in this run: {reason}" for name, reason in reasons.items() if reason]
 
