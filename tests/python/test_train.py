@@ -52,6 +52,16 @@ def test_flags_from_a_file_and_a_run_that_goes_on(flags, tmp_path):
     np.testing.assert_array_equal(longer.model.entity, dglke_frugal.train(**flags).model.entity)
 
 
+@pytest.mark.parametrize("result", ["{}", '{"steps": 3, "seconds": {"training": "long"}}', '{"steps": "many"}', '{"st'])
+def test_a_damaged_result_is_one_sentence(flags, result):
+    run = dglke_frugal.train(**flags)
+    (run.folder / "result.json").write_text(result)
+    with pytest.raises(InputError, match="result.json.*; remove it to go on from the last checkpoint"):
+        run.summary()
+    (run.folder / "result.json").write_text('{"steps": 3, "test": {"MRR": 0.5}}')
+    assert "3 steps" in run.summary()
+
+
 def test_the_newest_run_goes_on_or_a_new_one_begins(flags):
     first = dglke_frugal.train(resume="auto", **flags)
     assert first.summary().startswith("TransE_l2 on ring: 40 steps")
