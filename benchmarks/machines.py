@@ -198,7 +198,8 @@ def gpus(options: Dict[str, Any]) -> Dict[str, float]:
     reports = machines({**options, "gpu": True})
     alone = mean(machines({**options, "gpu": True, "machines": 1}), "step_seconds")
     plan = NetworkPlan(MACHINES, min(each["network"] for each in reports) / USABLE, mean(reports, "background_bytes"),
-                       mean(reports, "urgent_bytes"), mean(reports, "compute_seconds"), boundary_seconds=0.0,
+                       mean(reports, "urgent_bytes"), mean(reports, "compute_seconds"),
+                       MACHINES * mean(reports, "compute_seconds"), MACHINES * BATCH, "triples", boundary_seconds=0.0,
                        overlapped=0.0, work_seconds=mean(reports, "work_seconds"))
     with tempfile.TemporaryDirectory() as folder:
         command = train_command(Path(folder), options["entities"], 20 * options["steps"])
@@ -278,6 +279,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Dict[str, Any]:
                 result[f"{name}_{gbit:g}Gb"] = mean(reports, name)
             plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "background_bytes"),
                                mean(reports, "urgent_bytes"), mean(floats, "compute_seconds"),
+                               MACHINES * mean(floats, "compute_seconds"), MACHINES * BATCH, "triples",
                                mean(floats, "gate_share") * mean(floats, "step_seconds"),
                                work_seconds=mean(floats, "work_seconds"))
             result[f"model_over_measured_{gbit:g}Gb"] = plan.step_seconds / mean(reports, "step_seconds")

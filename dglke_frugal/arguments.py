@@ -13,6 +13,7 @@ import numpy as np
 from .data.column_names import COLUMN_NAMES
 from .data.graph import Triples
 from .errors import InputError, first_line, shown
+from .flag_values import file_path
 
 Columns = Tuple[np.ndarray, np.ndarray, np.ndarray]
 _FORMS = ("triples are rows (head, relation, tail), as an array of shape (n, 3) or a list, or a tuple of three columns "
@@ -62,10 +63,10 @@ def one_of(what: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def path(name: str, value: Any) -> Path:
-    """A path given as text or as a path object. InputError for anything else."""
+    """A path given as text or as a path object, as file_path has it. InputError for anything else."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str) or "\0" in os.fspath(value):
         raise InputError(f"{name} is {shown(repr(value))}; give a path, as text or a pathlib.Path")
-    return Path(value)
+    return Path(file_path(value))
 
 
 def is_single(items: Any) -> bool:

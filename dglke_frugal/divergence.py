@@ -7,7 +7,7 @@ worse candidate, a better model or a small loss.
 from __future__ import annotations
 
 import math
-from typing import Iterator, Tuple
+from typing import Callable, Iterator, Tuple
 
 import numpy as np
 
@@ -38,17 +38,18 @@ def check_loss(loss: float) -> None:
         raise Diverged(f"the loss is {loss}")
 
 
-def check_rows(rows, name: str) -> float:
+def check_rows(rows, name: str, id_of: Callable[[int], int] = int) -> float:
     """The largest |x| of a table (n, ...), which `name` says in a sentence. Raises Diverged unless all are finite.
 
-    rows: float, numpy or a torch tensor, or what only answers to slices of rows with float32 arrays.
+    rows: float, numpy or a torch tensor, or what only answers to slices of rows with float32 arrays. id_of: the number
+    that users know a row by.
     """
-    return max((largest for largest, _, _ in checked_blocks(rows, name)), default=0.0)
+    return max((largest for largest, _, _ in checked_blocks(rows, name, id_of)), default=0.0)
 
 
-def longest_row(rows, name: str) -> np.ndarray:
+def longest_row(rows, name: str, id_of: Callable[[int], int] = int) -> np.ndarray:
     """The row (1, ...) float32 of a table that holds the largest |x|. Arguments and errors as of check_rows."""
-    _, begin, block = max(checked_blocks(rows, name), key=lambda each: each[0])
+    _, begin, block = max(checked_blocks(rows, name, id_of), key=lambda each: each[0])
     block = block.reshape(len(block), -1)
     row = begin + int(np.maximum(block.max(axis=1), -block.min(axis=1)).argmax())
     return np.array(rows[row : row + 1], np.float32)
@@ -62,12 +63,12 @@ def check_scores(scores: np.ndarray, model: str) -> np.ndarray:
     return scores
 
 
-def checked_blocks(rows, name: str) -> Iterator[Tuple[float, int, object]]:
+def checked_blocks(rows, name: str, id_of: Callable[[int], int] = int) -> Iterator[Tuple[float, int, object]]:
     """(largest |x|, first row, rows) of consecutive blocks of the table. Arguments and errors as of check_rows."""
     for begin, block in _blocks(rows):
         largest = _largest(block)
         if not math.isfinite(largest):
-            raise Diverged(f"row {begin + _first_bad(block)} of {name} holds NaN or infinite numbers")
+            raise Diverged(f"row {id_of(begin + _first_bad(block))} of {name} holds NaN or infinite numbers")
         yield largest, begin, block
 
 

@@ -208,6 +208,32 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
     raise InputError(f"cannot read {path}: {reason}; {remedy}")
 
 
+def check_kinds(path: str | os.PathLike, content: Any, kinds: Any, remedy: str) -> None:
+    """Raise InputError, with the remedy, for the content of a JSON file in which a value is of another kind. Values in
+    it may be missing, or null.
+
+    kinds: a type, of which float is any number; a dictionary of those of some keys; or a list with that of all items.
+    """
+    wrong = "" if content is None else _of_another_kind(content, kinds)
+    if wrong is not None:
+        raise InputError(f"{path} does not hold what was written there{wrong and f', by its {wrong}'}; {remedy}")
+
+
+def _of_another_kind(value: Any, kinds: Any) -> Optional[str]:
+    """The place, such as test.MRR, of the first value of another kind; None if there is none."""
+    if value is None:
+        return None
+    if isinstance(kinds, list):
+        kinds = dict.fromkeys(range(len(value)), kinds[0]) if isinstance(value, list) else {}
+        value = dict(enumerate(value)) if isinstance(value, list) else value
+    if not isinstance(kinds, dict):
+        return None if isinstance(value, (int, float) if kinds is float else kinds) else ""
+    if not isinstance(value, dict):
+        return ""
+    found = ((key, _of_another_kind(value.get(key), kind)) for key, kind in kinds.items())
+    return next((f"{key}.{place}".rstrip(".") for key, place in found if place is not None), None)
+
+
 def _status(path: Path) -> Optional[os.stat_result]:
     """Of what `path` leads to, None if that is not there (yet)."""
     try:

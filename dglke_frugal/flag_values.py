@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 from typing import Union
 
@@ -15,6 +16,12 @@ AUTO = "auto"
 _SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 10**3, "M": 2**20, "MIB": 2**20, "MB": 10**6, "G": 2**30,
           "GIB": 2**30, "GB": 10**9, "T": 2**40, "TIB": 2**40, "TB": 10**12}
+
+
+def file_path(given: Union[str, os.PathLike]) -> str:
+    """A path; ~ is the home folder, as in a shell, unless there is a file or folder of this very name."""
+    text = os.fspath(given)
+    return text if os.path.lexists(text) else os.path.expanduser(text)
 
 
 def sample_size(text: str) -> Union[int, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
-from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
+from .flag_values import ALL, AUTO, byte_count, cache_share, file_path, model_name, sample_size, steps_or_epochs
 from .models import MODELS, RowDims, built_in_model, code_checksum, find_model, is_custom
 from .models.model import INIT_EPSILON
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
@@ -120,14 +120,14 @@ class GraphConfig:
     """Which triples to train on. Which triples they are is compared by their checksum (data/fingerprint.py)."""
 
     data_path: str = option("data", "folder of the data sets, or with files train, valid and test", changes=NEVER,
-                            metavar="DIR", of_dglke=True)
+                            type=file_path, metavar="DIR", of_dglke=True)
     dataset: str = option("FB15k", "name of the data set; files are named after it", changes=ALWAYS, metavar="NAME",
                           of_dglke=True, level="first")
     format: str = option("built_in", "built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters",
                          changes=ALWAYS, metavar="FORMAT", of_dglke=True)
     data_files: Optional[Sequence[str]] = option(
         None, "udd: entity_map relation_map train [valid test]; raw_udd: train [valid test]", changes=NEVER,
-        many=True, metavar="FILE", of_dglke=True)
+        type=file_path, many=True, metavar="FILE", of_dglke=True)
     delimiter: str = option("\t", "what separates the columns of all files", changes=NEVER, default_words="TAB",
                             metavar="TEXT", of_dglke=True)
     has_edge_importance: bool = option(False, "the files have a fourth column, the weight of the edge", changes=ALWAYS,
@@ -402,8 +402,8 @@ class RunConfig:
         a run whose rows are taken by name.
     """
 
-    save_path: str = option("ckpts", "folder that gets a folder per run", changes=NEVER, metavar="DIR", of_dglke=True,
-                            new_runs_only=True)
+    save_path: str = option("ckpts", "folder that gets a folder per run", changes=NEVER, type=file_path, metavar="DIR",
+                            of_dglke=True, new_runs_only=True)
     no_save_emb: bool = option(False, "do not save the embeddings", changes=NEVER, of_dglke=True)
     save_dtype: str = option(
         "fp32", "type of the saved entities: fp16 takes half of the disk, and rounds them", changes=NEVER,
@@ -441,7 +441,7 @@ class RunConfig:
     report: Optional[str] = option(None, "write report.html into the run's folder, while it trains or at its end",
                                    changes=NEVER, choices=REPORTS)
     init_from: Optional[str] = option(None, "start with the rows of this run for names that both have",
-                                      changes=ALWAYS, metavar="RUN_DIR")
+                                      changes=ALWAYS, type=file_path, metavar="RUN_DIR")
 
 
 @options("store (never changes a bit of the result)")
@@ -511,6 +511,11 @@ class TrainConfig:
     def counts_epochs(self) -> bool:
         """Whether its length or its validations are given in epochs, which are steps as soon as the graph is known."""
         return self.run.max_epoch is not None or isinstance(self.evaluation.eval_interval, str)
+
+    @property
+    def positives(self) -> str:
+        """The name of what steps are of: "queries", where each has all its answers, or "triples"."""
+        return "queries" if self.batch.against_all and self.loss.labels == "kvsall" else "triples"
 
     @property
     def computes_on_device(self) -> bool:
@@ -594,16 +599,24 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
             for name, value in found.items() if value is not None}
 
 
-def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
+_UNUSED_ON_MACHINES = {
+    "num_thread": "the process of a machine takes all its cores, or OMP_NUM_THREADS",
+    "peer": "it is of several GPUs of one machine",
+    **dict.fromkeys(("cache_ratio", "cache_size", "cache_policy", "flush", "flush_threads"), _CACHE.words)}
+
+
+def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool,
+                          on_machines: bool = False) -> list[str]:
     """A line for each flag that has no effect in this run: of the `given` ones, and in a new run of all with another
     value than their default.
 
-    resumed: whether the run goes on in its folder.
+    resumed: whether the run goes on in its folder. on_machines: whether several machines train.
     """
     values = config.to_flags()
     wanted = {*given, *(() if resumed else (name for name, each in OPTIONS.items() if values[name] != each.default))}
     reasons = {name: "a run that is resumed stays in its folder" if resumed and each.new_runs_only else
-               None if each.used.holds(config) else each.used.words
+               each.used.words if not each.used.holds(config) else
+               _UNUSED_ON_MACHINES.get(name) if on_machines else None
                for name, each in OPTIONS.items() if name in wanted}
     return [f"--{name} has no effect in this run: {reason}" for name, reason in reasons.items() if reason]
 

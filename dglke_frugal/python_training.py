@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shortages_as_input_errors, shown
-from .flag_values import AUTO
+from .flag_values import AUTO, file_path
 from .presets.auto import PREFIX
 from .removed_flags import instead_of_flag
 
@@ -293,7 +293,7 @@ def _type_of(each: Option) -> str:
         return "Union[str, type]"
     if each.choices and not each.many:
         one = f"Literal[{', '.join(map(repr, each.choices))}]"
-    elif each.metavar in ("DIR", "FILE", "RUN_DIR"):
+    elif each.parse is file_path:
         one = "Union[str, os.PathLike[str]]"
     else:
         one = each.parse.__name__ if each.many else each.annotation.removeprefix("Optional[").removesuffix(

@@ -60,7 +60,7 @@ def page() -> str:
         "First the flags of `dglke_train`, then those of [the other commands](#dglke_frugal-eval).", "",
         "`dglke_train --help` lists the flags that matter first, `dglke_train --help-all` all of them. DGL-KE's own",
         "flags, marked D, may be abbreviated. Flags on the command line override those of `--preset` and `--config`.",
-        "",
+        "The path of a flag may begin with `~`, the home folder, in a file of `--config` and in Python as well.", "",
         "The last column says whether step k of a run computes other values if the flag has another value. `--resume`",
         "refuses to change such flags. `--max_step` changes no step: it only ends the run, so a run can be extended."]
     for title, members in sections().items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Optional, Sequence
 
 from ..errors import shown
-from ..flag_values import switch
+from ..flag_values import file_path, switch
 from ..option import NEVER, Option, option, options
 from ..options import OPTIONS
 from ..removed_flags import instead_of_flag, instead_of_value
@@ -30,9 +30,10 @@ class CommandConfig:
     preset: Optional[str] = option(None, "flags of a recipe, such as wn18rr/complex (dglke_frugal presets)",
                                    changes=NEVER, metavar="GRAPH/MODEL", dglke_loop=None, level="first")
     config: Optional[str] = option(None, "read flags from a file; flags on the command line override them",
-                                   changes=NEVER, metavar="FILE.yaml", dglke_loop=None)
+                                   changes=NEVER, type=file_path, metavar="FILE.yaml", dglke_loop=None)
     resume: Optional[str] = option(
-        None, "go on with the run in this folder, or with the newest (auto)", changes=NEVER, metavar="RUN_DIR|auto")
+        None, "go on with the run in this folder, or with the newest (auto)", changes=NEVER, type=file_path,
+        metavar="RUN_DIR|auto")
     backend: str = option("frugal", "frugal: our own store and steps; vanilla: DGL-KE 0.1.2 itself", changes=NEVER,
                           choices=BACKENDS, dglke_loop=None)
     trainer: str = option("native", "native: our own training step; dglke: DGL-KE's own loop over our store",

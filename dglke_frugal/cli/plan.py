@@ -42,7 +42,7 @@ def own_flags() -> argparse.ArgumentParser:
     group.add_argument("--network", type=network_speed, default="25Gb", metavar="SPEED",
                        help="speed of the network between them, such as 25Gb (%(default)s)")
     group.add_argument("--one_machine", type=float, metavar="RATE",
-                       help="triples/s of one machine alone (estimated from the cores of this one)")
+                       help="triples/s (kvsall: queries/s) of one machine alone (by the cores of this one)")
     group.add_argument("--json", action="store_true", help="print JSON, with bytes as numbers")
     return parser
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from ..errors import InputError
-from ..options import AUTO, TrainConfig, check, lines_on_unused_flags
+from ..option import NEVER
+from ..options import AUTO, OPTIONS, TrainConfig, check, lines_on_unused_flags
 from ..output import tolerant_output
 from ..presets.auto import DEFAULT_MODEL, PREFIX, Situation, advice, auto_flags, auto_model, is_auto
 from ..presets.catalogue import find_preset
@@ -78,9 +79,26 @@ def configuration(argv, graph=None):
     _count_epochs(own, asked, given)
     own.score_rule = score_rule_of_run(own.model_name, asked.get("score_rule"), own.trainer == "dglke")
     config = TrainConfig.from_flags(vars(own))
-    check(config)
-    check_full_softmax(config)
+    try:
+        check(config)
+        check_full_softmax(config)
+    except InputError:
+        _check_resumed(own, given, flags.given(files))
+        raise
     return own, config
+
+
+def _check_resumed(own, given, of_run):
+    """InputError if the command line gives other values than the run that --resume names has, of flags that its numbers
+    depend on. of_run: the run's flags."""
+    if own.resume in (None, AUTO):
+        return
+    before = {name: of_run.get(name, each.default) for name, each in OPTIONS.items() if each.changes is not NEVER}
+    changed = [f"--{name} was {before[name]} and is {given[name]}" for name in given
+               if name in before and given[name] != before[name]]
+    if changed:
+        raise InputError(f"{own.resume} is of another configuration: {'; '.join(changed)}; resume with the same flags "
+                         "or start a new run")
 
 
 def _count_epochs(own, asked, given):
@@ -114,12 +132,13 @@ def _find_data(own, asked):
 
 def log_unused_flags(own, config):
     """Print a line for each flag that has no effect in the run, in the first of torchrun's processes."""
+    from ..training.machines.group import several_machines
     from ..training.processes.available_threads import torchrun_number
 
     if torchrun_number("RANK", default=0) == 0:
         ranks = max(config.device.num_proc, torchrun_number("WORLD_SIZE", default=1))
         config = replace(config, device=replace(config.device, num_proc=ranks))
-        for line in lines_on_unused_flags(config, own.given, resumed=own.resume not in (None, AUTO)):
+        for line in lines_on_unused_flags(config, own.given, own.resume not in (None, AUTO), several_machines()):
             print(line, flush=True)
 
 

@@ -1,8 +1,9 @@
 """The parsed form of a data set in one file that is mapped into memory, so that the next run starts at once.
 
 Layout of the file: arrays, each at a multiple of the page size; then a footer in JSON; then its length (8 bytes, little
-endian) and a mark. Arrays are written in place while the text is parsed, so nothing is held twice. A file that does not
-end in the mark, or whose footer does not describe today's sources, is written anew.
+endian), the CRC-32 of all before it (4 bytes) and a mark. Arrays are written in place while the text is parsed, so
+nothing is held twice. A file without the mark, with another checksum, or with a footer that does not describe today's
+sources, is written anew.
 
 Sources are known by what is in them, all of which is read for a checksum at each start: a small part of the time that
 parsing takes. No date of a file could stand for its content: tar, rsync and images of disks keep dates or set them, and
@@ -17,12 +18,14 @@ import mmap
 import os
 import re
 import struct
+import zlib
 from pathlib import Path
 from typing import Callable, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..files import replace_file
+from ..flag_values import file_path
 from .fingerprint import file_checksum
 
 log = logging.getLogger(__name__)
@@ -32,8 +35,8 @@ Where = Union[None, bool, str, os.PathLike]
 
 WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file next to them
 _VERSION = 3
-_MARK = b"dglkegr1"
-_DTYPES = ("uint8", "int32", "int64", "float32")
+_MARK = b"dglkegr2"
+_LENGTH, _END = struct.Struct("<Q"), struct.Struct("<I8s")
 
 
 class _NotKept(Exception):
@@ -129,7 +132,7 @@ def _folder(sources: Sequence[Path], where: Where) -> Optional[Path]:
         where = sum(path.stat().st_size for path in sources if path.is_file()) >= WORTHWHILE_BYTES
     if where is False:
         return None
-    return sources[0].parent if where is True else Path(where)
+    return sources[0].parent if where is True else Path(file_path(where))
 
 
 def _states(sources: Sequence[Path]) -> list:
@@ -148,33 +151,29 @@ def _write(path: Path, key: dict, build: Build) -> None:
         sink = _FileSink(file)
         text = json.dumps({"key": key, "meta": build(sink), "arrays": sink.described}).encode()
         file.seek(sink.end)
-        file.write(text + struct.pack("<Q", len(text)) + _MARK)
+        file.write(text + _LENGTH.pack(len(text)))
+        file.flush()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            checksum = zlib.crc32(data)
+        file.write(_END.pack(checksum, _MARK))
 
 
 def _open(path: Path, key: dict) -> Optional[Tuple[dict, Arrays]]:
     """The cache at `path` if it is whole and made from what `key` describes."""
-    tail = 8 + len(_MARK)
     try:
         with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - tail))
-            ending = file.read(tail)
-            if len(ending) != tail or ending[8:] != _MARK:
-                return None
-            length = struct.unpack("<Q", ending[:8])[0]
-            if length > size - tail:
-                return None
-            file.seek(size - tail - length)
-            footer = json.loads(file.read(length))
-            if footer["key"] != key:
-                return None
             # Private, so that consumers that insist on writable memory (torch) take it; the file never changes.
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            arrays = {}
-            for name, (begin, count, dtype) in footer["arrays"].items():
-                if dtype not in _DTYPES:
-                    return None
-                arrays[name] = np.frombuffer(data, dtype, count, begin)
-            return footer["meta"], arrays
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    except (OSError, ValueError):  # ValueError: it is empty
         return None
+    if len(data) < _LENGTH.size + _END.size:
+        return None
+    data, end = data[: -_END.size], data[-_END.size :]
+    if _END.unpack(end) != (zlib.crc32(data), _MARK):
+        return None
+    (length,) = _LENGTH.unpack(data[-_LENGTH.size :])
+    footer = json.loads(bytes(data[-_LENGTH.size - length : -_LENGTH.size]))
+    if footer["key"] != key:
+        return None
+    return footer["meta"], {name: np.frombuffer(data, dtype, count, begin)
+                            for name, (begin, count, dtype) in footer["arrays"].items()}

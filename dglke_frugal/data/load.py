@@ -9,6 +9,7 @@ from typing import Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..errors import InputError, shortages_as_input_errors
+from ..flag_values import file_path
 from . import cache as parsed, from_text, ogb, text
 from .download import fetch
 from .find_files import BUILT_IN, LOOKED_FOR
@@ -34,7 +35,7 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
     Raises InputError with one sentence that names file, line and remedy for whatever is wrong with the input.
     """
     check_format(format)
-    folder = Path(path)
+    folder = Path(file_path(path))
     if format == "built_in":
         if has_edge_importance:
             raise InputError("built-in data sets have no edge importance; leave --has_edge_importance out, "
@@ -54,6 +55,7 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
     else:
         if dataset == "FB15k":
             raise InputError(f"--format {format} reads your own files, so give them a name of their own with --dataset")
+        files = [file_path(each) for each in files or ()]
         layout = user_layout(dataset, folder, format, files, delimiter, has_edge_importance)
     return _load_text(layout, cache)
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
+from ..flag_values import file_path
 from ..npy_files import read_npy
 from ..store.row_blocks import row_blocks
 
@@ -25,7 +26,7 @@ def save(path: Union[str, os.PathLike], table: _native.HostTable, others: Dict[s
     The format is that of huggingface's safetensors: 8 bytes with the length of a JSON header, which says where each
     tensor lies, the header, the tensors. Raises InputError.
     """
-    parts = {"weight": table.embeddings}
+    path, parts = file_path(path), {"weight": table.embeddings}
     if _suffix(path) == ".npy":
         if "keys" in others:
             raise InputError(f"{path} cannot hold the keys of a table by key; save it as .safetensors")
@@ -58,6 +59,7 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
 
     Raises InputError if the file is not one of this table's shape; the table is then as it was.
     """
+    path = file_path(path)
     suffix = _suffix(path)
     try:
         parts = ({"weight": read_npy(path)} if suffix == ".npy" else _read_safetensors(path))

@@ -20,7 +20,7 @@ from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
 from ..frames import data_frame
 from ..score_rule import two_formulas_line
-from ..training.checkpoint.run_folder import read_result
+from ..training.checkpoint.run_folder import finished_steps, read_result
 from .answers import AnswerLists, Answers, Column, TripleAnswers
 from .completion import MOST_RESULTS, best_entities, best_triples, check_range, triple_keys
 from .embeddings import Embeddings
@@ -358,14 +358,16 @@ class Run:
         result = read_result(self.folder) or {}
         config = self.config
         message = f"{config['model_name']} on {config['dataset']}"
-        if result:
-            message += (f": {result['steps']:,} steps ({result.get('epochs') or 0:.1f} epochs) in "
-                     f"{result['seconds']['training']:.1f} s{', stopped early' * bool(result.get('stopped_early'))}")
+        finished = finished_steps(self.folder)
+        if finished:
+            seconds = (result.get("seconds") or {}).get("training") or 0
+            message += (f": {finished[0]:,} steps ({result.get('epochs') or 0:.1f} epochs) in {seconds:.1f} s"
+                        f"{', stopped early' * bool(result.get('stopped_early'))}")
         for split in ("test", "best_validation"):
             if result.get(split) and result[split].get("MRR") is not None:
                 near = " (near chance)" * bool((result.get("chance") or {}).get("near"))
                 message += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}"
-                message += f", HITS@10 {result[split]['HITS@10']:.4f}"
+                message += f", HITS@10 {result[split].get('HITS@10') or 0:.4f}"
                 break
         return f"{message}; {self.folder}"
 

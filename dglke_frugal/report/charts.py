@@ -74,7 +74,7 @@ PANELS = (
           (("valid/MRR", "MRR"), ("valid/HITS@10", "HITS@10"), ("valid/HITS@3", "HITS@3"), ("valid/HITS@1", "HITS@1")),
           from_zero=True, of_several=2),
     Panel("Mean rank in validation", "lower is better", (("valid/MR", "mean rank"),), from_zero=True),
-    Panel("Throughput", "positive triples per second of a process, validations left out",
+    Panel("Throughput", "positive triples (of kvsall queries) per second of a process, validations left out",
           (("train/triples_per_second", "triples/s"),), from_zero=True),
     Panel("Waiting", "share of the time",
           (("train/stall_share", "stalled: rows were not ready"), ("train/sample_wait_share", "waiting for batches")),

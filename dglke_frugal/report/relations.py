@@ -47,7 +47,8 @@ def _categories(rows: Dict[Optional[int], Sides], trained: Trained, name: str) -
     category = relation_categories(graph.train.head, graph.train.relation, graph.train.tail, graph.n_relations)
     lines = []
     for wanted in CATEGORIES:
-        members = [sides for relation, sides in rows.items() if relation is not None and category[relation] == wanted]
+        members = [sides for relation, sides in rows.items()
+                   if relation in range(graph.n_relations) and category[relation] == wanted]
         if members:
             lines.append(_line(f"{wanted} ({len(members)} relations)",
                                {side: _mean([sides[side] for sides in members if side in sides])

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import InputError
-from ..files import read_json
+from ..files import check_kinds, read_json
 from ..training.checkpoint.run_folder import read_result
 
 METRICS_FILE = "metrics.jsonl"
 EVALUATION_FILE = "evaluation.json"  # what dglke_eval --json wrote into the folder, if anything
+_OF_RELATION = {"relation": int, "side": str, "ranks": float, "MRR": float, "HITS@10": float}  # that are read
 NOT_METRICS = ("step", "time", "event", "config")
 
 
@@ -91,12 +92,14 @@ def _read_metrics(path: Path):
 
 def _read_breakdown(folder: Path) -> List[Dict[str, Any]]:
     path = folder / EVALUATION_FILE
+    remedy = "write it again with dglke_eval --breakdown --json"
     try:
-        content = read_json(path, "write it again with dglke_eval --breakdown --json")
+        content = read_json(path, remedy)
     except FileNotFoundError:
         return []
-    rows = content.get("by_relation") if isinstance(content, dict) else None
-    return [row for row in rows or [] if isinstance(row, dict) and isinstance(row.get("MRR"), (int, float))]
+    check_kinds(path, content, {"by_relation": [_OF_RELATION]}, remedy)
+    return [row for row in content.get("by_relation") or [] if row and not {"ranks", "MRR", "HITS@10"} - {
+        key for key, value in row.items() if value is not None}]
 
 
 def unique_names(runs: List[RunLog]) -> List[str]:

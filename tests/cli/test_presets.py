@@ -88,7 +88,7 @@ def small_preset():
 
 def lines_of(config, graph):
     facts = {"entities": 3, "relations": 1, "triples": {"train": 2}, "duplicates": 0, "held_out": {}}
-    return start_lines(config, graph, facts, 2, "folder", False)
+    return start_lines(config, graph, facts, 2, 1.0, "folder", False)
 
 
 class Graph:

@@ -11,12 +11,12 @@ from dglke_frugal.options import OPTIONS, TrainConfig, lines_on_unused_flags
 GPU = ["--gpu", "0"]
 
 
-def unused(*arguments, resumed=False):
+def unused(*arguments, **where):
     """Names of the flags of a command line that have no effect."""
     from dglke_frugal.cli import flags
 
     given = flags.given([*map(str, arguments)])
-    lines = lines_on_unused_flags(TrainConfig.from_flags(given), given, resumed)
+    lines = lines_on_unused_flags(TrainConfig.from_flags(given), given, **{"resumed": False, **where})
     return {re.fullmatch(r"--(\w+) has no effect in this run: .+", line)[1] for line in lines}
 
 
@@ -83,6 +83,15 @@ def test_a_resumed_run_stays_in_its_folder():
     assert unused("--save_path", "x", resumed=True) == {"save_path"}
 
 
+@pytest.mark.parametrize("flags, names", [
+    (["--num_thread", 4, "--machine_timeout", 30, "--partition", "range"], "num_thread"),
+    (["--cache_size", 100, "--cache_policy", "lfu", "--flush", "p2f", "--flush_threads", 2],
+     "cache_size cache_policy flush flush_threads"),
+    (["--cache_ratio", 0.1, "--peer", "off", *GPU], "cache_ratio peer")])
+def test_what_has_no_effect_on_machines(flags, names):
+    assert unused("--num_proc", 2, *flags, on_machines=True) == set(names.split())
+
+
 def test_each_flag_that_may_be_without_effect_says_when():
     for each in OPTIONS.values():
         in_every_run = each.used.holds(TrainConfig()) and each.used.words == ""
@@ -138,3 +147,7 @@ def test_of_torchruns_processes_the_first_says_it(graph, capsys, monkeypatch, ra
     log_unused_flags(*configuration([*command(graph), "--num_thread", "2", "--margin", "2"]))
     messages = capsys.readouterr().out
     assert messages.count("\n") == lines and "--num_thread" not in messages
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    log_unused_flags(*configuration([*command(graph), "--num_thread", "2"]))
+    messages = capsys.readouterr().out
+    assert messages.count("\n") == lines == messages.count("--num_thread has no effect")

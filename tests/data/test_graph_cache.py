@@ -81,6 +81,20 @@ def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change)
     assert equal(again, load_graph(**{**arguments, "cache": False}))
 
 
+@pytest.mark.parametrize("of", [b'"n_entities": ', b'"train.head": [', b'"int', b'"version": ', b"}}", b"dglkegr",
+                                b"\xa4"])
+def test_a_flipped_bit_is_noticed(arguments, readings, tmp_path, of):
+    first = load_graph(**arguments)
+    (cache,) = cache_files(tmp_path)
+    data = bytearray(cache.read_bytes())
+    data[data.index(of) + len(of)] ^= 1
+    cache.unlink()  # the graph has it mapped
+    cache.write_bytes(data)
+    assert equal(first, load_graph(**arguments)) and len(readings) == 6
+    load_graph(**arguments)
+    assert len(readings) == 6
+
+
 @pytest.mark.parametrize("change", ["date", "copy", "new file"])
 def test_the_same_content_is_not_read_again(arguments, readings, tmp_path, change):
     first = load_graph(**arguments)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import dglke_frugal
+from dglke_frugal.data import load_graph
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import TorchModel
 
@@ -49,6 +50,16 @@ def test_flags_from_a_file_and_a_run_that_goes_on(flags, tmp_path):
     longer = dglke_frugal.train(resume=run.folder, max_step=40)
     assert longer.folder == run.folder
     np.testing.assert_array_equal(longer.model.entity, dglke_frugal.train(**flags).model.entity)
+
+
+@pytest.mark.parametrize("result", ["{}", '{"steps": 3, "seconds": {"training": "long"}}', '{"steps": "many"}', '{"st'])
+def test_a_damaged_result_is_one_sentence(flags, result):
+    run = dglke_frugal.train(**flags)
+    (run.folder / "result.json").write_text(result)
+    with pytest.raises(InputError, match="result.json.*; remove it to go on from the last checkpoint"):
+        run.summary()
+    (run.folder / "result.json").write_text('{"steps": 3, "test": {"MRR": 0.5}}')
+    assert "3 steps" in run.summary()
 
 
 def test_the_newest_run_goes_on_or_a_new_one_begins(flags):
@@ -277,3 +288,38 @@ def test_help_and_completion_know_every_flag():
     known = inspect.signature(dglke_frugal.train).parameters
     assert {*OPTIONS, "triples", "split", "resume", "preset", "config", "verbose", "callbacks"} <= {*known}
     assert known["hidden_dim"].annotation == "Optional[int]" and "Literal['Hinge'" in known["loss_genre"].annotation
+
+
+def test_every_path_may_begin_at_the_home_folder(flags, tmp_path, monkeypatch):
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home" / "flags.yaml").write_text("data_path: ~/\nsave_path: ~/runs\ncheckpoint_interval: 20\n")
+    for file in FILES:
+        (tmp_path / file).rename(tmp_path / "home" / file)
+    flags = {name: value for name, value in flags.items() if name not in ("data_path", "save_path", "preset")}
+    files = [f"~/{file}" for file in FILES]
+    run = dglke_frugal.train(config="~/flags.yaml", **{**flags, "data_files": files})
+    assert run.folder == tmp_path / "home" / "runs" / "TransE_l2_ring_0"
+    assert dglke_frugal.train(resume="~/runs/TransE_l2_ring_0", max_step=50).folder == run.folder
+    begun = dglke_frugal.train(config="~/flags.yaml", **{**flags, "init_from": "~/runs/TransE_l2_ring_0"})
+    given = dglke_frugal.train("~/" + FILES[0], model_name="TransE_l2", hidden_dim=8, max_step=1, preset=None,
+                               save_path="~/runs")
+    assert {begun.folder.parent, given.folder.parent} == {run.folder.parent}
+    dglke_frugal.load("~/runs/TransE_l2_ring_0", data_path="~").export("~/out.npz")
+    assert (tmp_path / "home" / "out.npz").is_file()
+    graph = load_graph("ring", "~", "raw_udd_hrt", files, cache="~")
+    assert len(graph.train) == 30 and list((tmp_path / "home").glob(".ring*.frugal"))
+    table = dglke_frugal.Embedding(3, 2, optimizer=dglke_frugal.optim.Adagrad(lr=0.1))
+    table.save("~/rows.npy")
+    table.load(tmp_path / "home" / "rows.npy")
+    assert not list(tmp_path.glob("~*"))
+
+
+def test_a_path_that_is_there_means_itself(flags, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for folder in ("home", "~"):
+        run = dglke_frugal.train(**{**flags, "save_path": "~/runs"})
+        assert run.folder.parent == tmp_path / folder / "runs"
+        (tmp_path / "~" / "runs").mkdir(parents=True, exist_ok=True)

@@ -170,6 +170,12 @@ def test_resumed_steps_replace_those_from_before(tmp_path):
     (lambda folder: (folder / "metrics.jsonl").write_text(""), "holds no line of metrics"),
     (lambda folder: (folder / "metrics.jsonl").write_bytes(b"\xff\x00" * 99), "holds no line of metrics"),
     (lambda folder: (folder / "result.json").write_text("{"), "cannot read"),
+    *((lambda folder, text=text: (folder / "result.json").write_text(text), sentence) for text, sentence in {
+        "[]": "result.json does not hold what was written there; remove it",
+        '{"test": {"MRR": "high"}}': "by its test.MRR; remove it to go on from the last checkpoint",
+        '{"training": 5}': "by its training; remove it", '{"hardware": {"gpus": 1}}': "by its hardware.gpus"}.items()),
+    (lambda folder: (folder / "evaluation.json").write_text('{"by_relation": [{"MRR": 1}, {"ranks": []}]}'),
+     "evaluation.json .*by its by_relation.1.ranks; write it again"),
     (lambda folder: (folder / "evaluation.json").write_text("[1"), "cannot read")])
 def test_folder_that_is_no_run(damage, sentence, tmp_path, refused):
     folder = tmp_path / "run"

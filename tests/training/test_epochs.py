@@ -1,5 +1,7 @@
 """Lengths in epochs become steps of the graph; a run in epochs is to the bit the one in steps."""
 
+import json
+
 import numpy as np
 import pytest
 import yaml
@@ -76,8 +78,6 @@ def test_a_run_in_epochs_goes_on_in_epochs(folder, capsys):
 def test_a_better_validation_exceeds_the_best_by_a_share(folder, delta, best):
     run = train(folder, "--max_step", "8", "--eval_interval", "2", "--valid", "--early_stop_patience", "3",
                 "--early_stop_delta", delta, "--lr", "0.3", "--gamma", "1")
-    import json
-
     result = json.loads((run / "result.json").read_text())
     validations = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     found = [(line["step"], line["valid/MRR"]) for line in validations if "valid/MRR" in line]
@@ -90,3 +90,17 @@ def test_plan_knows_epochs_and_searches_refuse_them(refused):
     main(["plan", "--entities", "1000", "--max_epoch", "3"])
     with refused("--max_epoch"):
         main(["train", "--trainer", "dglke", "--max_epoch", "3"])
+
+
+def test_queries_with_all_their_answers_are_counted_as_such(folder, capsys):
+    """40 triples are 10 queries of tails and 12 of heads; an epoch has their mean."""
+    (folder / "ring" / "train.tsv").write_text("".join(f"e{i // 4}\tnext\te{i // 16 * 4 + i % 4}\n" for i in range(40)))
+    flags = ["--loss_genre", "Softmax", "--neg_sample_size", "all", "--labels", "kvsall", "--batch_size", "4"]
+    run = train(folder, *flags, "--max_epoch", "2", "--log_interval", "3")
+    lines = capsys.readouterr().out
+    assert "6 steps of 4 queries (2.2 epochs)" in lines and "queries/s" in lines and "triples/s" not in lines
+    assert json.loads((run / "result.json").read_text())["epochs"] == pytest.approx(6 * 4 / 11)
+    main(["plan", "--entities", "1000", "--nnodes", "2", *flags])
+    main(["plan", "--entities", "1000", "--nnodes", "2"])
+    kvsall, sampled = capsys.readouterr().out.split("each of 2 machines")[1:]
+    assert "queries a second" in kvsall and "triples a second" not in kvsall and "triples a second" in sampled

@@ -274,3 +274,11 @@ def test_a_finished_run_refuses_flags_that_would_change_its_numbers(runs, refuse
         runs.resume(folder, "--lr", "0.5")
     with refused('--model_name was .* and is "DistMult"'):
         runs.resume(folder, "--model_name", "DistMult", "--max_step", 2)
+
+
+def test_flags_that_do_not_go_with_those_of_the_run_are_said_to_be_others(runs, refused):
+    folder = runs("--max_step", 3, "--num_proc", 2)
+    with refused("--neg_sample_size was 64 and is all; resume with the same flags or start a new run"):
+        runs.resume(folder, "--max_step", 6, "--loss_genre", "Softmax", "--neg_sample_size", "all")
+    with refused("--max_step is -1"):
+        runs.resume(folder, "--max_step", -1)

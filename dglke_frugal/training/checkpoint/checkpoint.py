@@ -1,8 +1,9 @@
 """Checkpoints that are either complete or not there, whenever a run is killed.
 
-A checkpoint is a folder `step-<number>` with one .npy file per array and a manifest. It is written under a hidden name,
-synced and then renamed, so a folder with the final name is complete. The last checkpoint is the one with the highest
-step; `best.json` names the best one. A table of any size passes through in blocks: it is never a second time in memory.
+A checkpoint is a folder `step-<number>` with one .npy file per array and a manifest with a checksum of its own. It is
+written under a hidden name, synced and then renamed, so a folder with the final name is complete. The last checkpoint
+is the one with the highest step; `best.json` names the best one. A table of any size passes through in blocks: it is
+never a second time in memory.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import InputError, remedy_of_reading, shortage
+from ...errors import InputError, remedy_of_reading, shortage, shown
 from ...files import read_json, replace_file, sync_folder
 from ...npy_files import npy_errors, read_npy
 from ...store.row_blocks import row_blocks
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 
 
@@ -186,7 +187,10 @@ class CheckpointFolder:
 
     def _best_step(self) -> Optional[int]:
         try:
-            return read_json(self.path / "best.json", "remove it to go on without a best checkpoint")["step"]
+            step = read_json(self.path / "best.json", "remove it to go on without a best checkpoint")["step"]
+            if not isinstance(step, int):
+                raise TypeError(f"its step is {shown(repr(step))}")
+            return step
         except FileNotFoundError:
             return None
         except (KeyError, TypeError) as error:
@@ -201,6 +205,8 @@ class CheckpointFolder:
                 raise InputError(
                     f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that "
                     "wrote it")
+            if manifest.pop("crc32") != _checksum(manifest):
+                raise ValueError("it has been changed since it was written, or is damaged")
             arrays = {_file_stem(name): StoredArray(tuple(a["shape"]), np.dtype(a["dtype"]).str, a["bytes"], a["crc32"])
                       for name, a in manifest["arrays"].items()}
             return Checkpoint(path, manifest["step"], manifest["config"], manifest["state"], arrays)
@@ -222,7 +228,7 @@ class CheckpointFolder:
             name: asdict(_write_array(unfinished / f"{_file_stem(name)}.npy", array)) for name, array in arrays.items()}
         manifest = {"format": FORMAT, "step": step, "config": config, "state": state, "arrays": stored}
         with open(unfinished / MANIFEST, "w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=2)
+            json.dump({**manifest, "crc32": _checksum(manifest)}, file, indent=2)
             file.flush()
             os.fsync(file.fileno())
         sync_folder(unfinished)
@@ -303,6 +309,11 @@ def _blocks(shape: Tuple[int, ...], dtype: np.dtype) -> Iterator[slice]:
 def _bytes(array: np.ndarray) -> memoryview:
     """The bytes of a contiguous array, not copied."""
     return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _checksum(manifest: Mapping[str, Any]) -> int:
+    """The CRC-32 of what a manifest says, however it is laid out."""
+    return zlib.crc32(json.dumps(_as_json(manifest), sort_keys=True).encode())
 
 
 def _as_json(value: Mapping[str, Any]) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint, checksum_of
 from ...errors import InputError
-from ...files import check_replaced, read_json, replace_file, write_json
+from ...files import check_kinds, check_replaced, read_json, replace_file, write_json
 from ...options import OPTIONS, TrainConfig, numbers_flags
 from ...saved_tables import CONFIG_FILE, KEY, SavedTables
 from .checkpoint import Checkpoint
@@ -19,6 +19,11 @@ RESULT_FILE = "result.json"
 DAMAGED = "remove it to go on from the last checkpoint"  # what to do with such a result
 CHECKPOINTS = "checkpoints"
 PROTOCOL = ("eval_percent", "batch_size_eval", "neg_sample_size_eval", "neg_deg_sample_eval", "no_eval_filter")
+_METRICS = dict.fromkeys(("MRR", "MR", "HITS@1", "HITS@3", "HITS@10"), float)
+# Of the values of a result that are read.
+_KINDS = {"steps": float, "epochs": float, "peak_host_bytes": float, "seconds": {"training": float},
+          "training": {"triples_per_second": float, "stall_share": float, "store": {"hit_share": float}},
+          "test": _METRICS, "best_validation": _METRICS, "chance": {}, "hardware": {"gpus": list}, "ranks": list}
 DATA_KEYS = tuple(Fingerprint().to_dict())  # of an identity, in addition to the flags
 
 
@@ -106,8 +111,7 @@ def read_result(folder: Path) -> Optional[Dict[str, Any]]:
         result = read_json(path, DAMAGED)
     except FileNotFoundError:
         return None
-    if not isinstance(result, dict):
-        raise InputError(f"{path} does not hold the result of a run; {DAMAGED}")
+    check_kinds(path, result, _KINDS, DAMAGED)
     return result
 
 

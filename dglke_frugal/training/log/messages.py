@@ -86,21 +86,17 @@ def held_out_lines(facts: Dict[str, Dict[str, Optional[int]]], sizes: Dict[str, 
     return lines
 
 
-def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
-    """How often each training triple is seen in so many steps; step_triples: of a step of all ranks together."""
-    return steps * step_triples / len(graph.train)
-
-
-def start_lines(config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_triples: int, folder: Path,
-                warm: bool) -> List[str]:
-    """The run's plan, and facts of the data that its user may not know. step_triples: as for `epochs`."""
+def start_lines(config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_positives: int, epochs: float,
+                folder: Path, warm: bool) -> List[str]:
+    """The run's plan, and facts of the data that its user may not know. step_positives: of all ranks together.
+    epochs: of all steps."""
     run, ranks = config.run, config.device.ranks
     train = facts["triples"]["train"]
-    each = f"{step_triples:,} triples" + (f" in {ranks} processes" if ranks > 1 else "")
+    each = f"{step_positives:,} {config.positives}" + (f" in {ranks} processes" if ranks > 1 else "")
     lines = [f"{graph.name}: {facts['entities']:,} entities, {facts['relations']:,} relations, "
              f"{sum(facts['triples'].values()):,} triples",
              f"{config.model.model_name}, {run.max_step:,} steps of {each} "
-             f"({epochs(graph, step_triples, run.max_step):.1f} epochs), seed {run.seed}, in {folder}"]
+             f"({epochs:.1f} epochs), seed {run.seed}, in {folder}"]
     if facts["duplicates"]:
         lines.append(f"{facts['duplicates']:,} of {train:,} training triples stand there twice; each occurrence is "
                      "trained on (dglke_frugal split keeps one)")

@@ -55,13 +55,15 @@ class Progress:
 
 class Report:
     """Averages losses between log lines. `rank` is the number in front of each line; of a `joint` loss, which a
-    positive and its negatives have between them, there are no averages apart.
+    positive and its negatives have between them, there are no averages apart. positives: the name of what is counted,
+    TrainConfig.positives.
 
     On a terminal rank 0 has a bar as well; elsewhere only the lines, as from DGL-KE.
     """
 
     def __init__(self, loop: TrainingLoop, first_step: int, max_step: int, log_interval: int, tracker, rank: int = 0,
-                 joint: bool = False):
+                 joint: bool = False, positives: str = "triples"):
+        self._rate_unit = f"{positives}/s"
         self._loop, self._max_step, self._interval = loop, max_step, log_interval
         self._tracker, self._rank, self._joint = tracker, rank, joint
         self._bar = (
@@ -100,7 +102,7 @@ class Report:
         now = self._now()
         rates = now.rates(self._shown)
         shown = {"loss": f"{self.losses['loss']:.4f}"} if self.losses else {}
-        shown["triples/s"] = f"{rates['train/triples_per_second']:,.0f}"
+        shown[self._rate_unit] = f"{rates['train/triples_per_second']:,.0f}"
         if now.store:
             shown["hits"] = f"{rates['store/hit_share']:.1%}"
         shown["stall"] = f"{rates['train/stall_share']:.1%}"
@@ -121,8 +123,8 @@ class Report:
         rates = now.rates(self._logged)
         if self._bar is None and self._rank == 0:  # a bar says this itself
             left = (self._max_step - done) / rates["train/steps_per_second"]
-            self._write(f"[proc {self._rank}]{rates['train/triples_per_second']:,.0f} triples/s, {time_left(left)} "
-                        "left")
+            self._write(f"[proc {self._rank}]{rates['train/triples_per_second']:,.0f} {self._rate_unit}, "
+                        f"{time_left(left)} left")
         if now.store:
             self._write(f"[proc {self._rank}]" + _store_line(now.store - self._logged.store,
                                                              rates["train/stall_share"]))

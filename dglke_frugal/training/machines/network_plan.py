@@ -28,11 +28,11 @@ class NetworkPlan:
     """A step of one of several machines.
 
     bytes_per_second: of the network, in each direction. background_bytes: sent while a step computes; urgent_bytes:
-    that the next step waits for. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary
-    takes on a network without limit. overlapped: the part of the computation during which urgent blocks travel.
-    work_seconds: that the thread of the blocks works on those of a step, one after the other with their travel; on
-    urgent ones in proportion to their bytes. alone_seconds: of a step of one machine alone, where all machines train on
-    one batch; None where each has its own. positives: of a step of one machine.
+    that the next step waits for. compute_seconds: of a step, without boundaries. alone_seconds: that one machine alone
+    would take for what all machines train in a step; positives: how many that are; unit: their name,
+    TrainConfig.positives. boundary_seconds: that a boundary takes on a network without limit. overlapped: the part of
+    the computation during which urgent blocks travel. work_seconds: that the thread of the blocks works on those of a
+    step, one after the other with their travel; on urgent ones in proportion to their bytes.
     """
 
     machines: int
@@ -40,11 +40,12 @@ class NetworkPlan:
     background_bytes: float
     urgent_bytes: float
     compute_seconds: float
+    alone_seconds: float
+    positives: int
+    unit: str
     boundary_seconds: float = 2 * LATENCY_SECONDS
     overlapped: float = OVERLAPPED
     work_seconds: float = 0.0
-    alone_seconds: Optional[float] = None
-    positives: int = 0
 
     @property
     def bytes_per_step(self) -> float:
@@ -61,17 +62,14 @@ class NetworkPlan:
 
     @property
     def over_one(self) -> float:
-        """How many times as many triples a second as one machine alone."""
-        if self.alone_seconds is not None:
-            return self.alone_seconds / self.step_seconds
-        return self.machines * self.compute_seconds / self.step_seconds
+        """How many times as many positives a second as one machine alone."""
+        return self.alone_seconds / self.step_seconds
 
     def to_dict(self) -> Dict[str, Any]:
         """As plain data."""
-        alone = self.compute_seconds if self.alone_seconds is None else self.alone_seconds
         return {**asdict(self), "bytes_per_step": self.bytes_per_step,
                 "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
-                "triples_per_second": self.over_one * self.positives / alone}
+                "triples_per_second": self.positives / self.step_seconds}
 
     def lines(self) -> List[str]:
         """As sentences."""
@@ -80,7 +78,7 @@ class NetworkPlan:
                  f"{self.urgent_bytes / 2**20:.2f} MiB of it are waited for",
                  f"network {'a step takes':<28}{1e3 * self.step_seconds:>8.2f} ms    of which "
                  f"{1e3 * self.compute_seconds:.2f} ms compute",
-                 f"network {'triples a second':<28}{plan['triples_per_second']:>8,.0f}       "
+                 f"network {f'{self.unit} a second':<28}{plan['triples_per_second']:>8,.0f}       "
                  f"{self.over_one:.2f} times one machine alone"]
         if self.over_one < 1:
             lines.append("one machine alone would be faster, if it has the memory")
@@ -89,8 +87,8 @@ class NetworkPlan:
 
 def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
                  triples_per_second: Optional[float] = None) -> NetworkPlan:
-    """The plan of a run. cores: of a machine. triples_per_second: that one machine alone trains, by default what its
-    cores are assumed to.
+    """The plan of a run. cores: of a machine. triples_per_second: positives that one machine alone trains, by default
+    what its cores are assumed to.
 
     Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
     """
@@ -112,8 +110,9 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     urgent = float((sums * used + values * by_any).sum()) * row  # for those that use it in the next step, too
     sent = 2 * entities * record + float((sums + values).sum()) * row
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
-    return NetworkPlan(machines, bytes_per_second, sent - urgent, urgent, positives / rate,
-                       work_seconds=sent / WORKED_BYTES, positives=positives)
+    of_all = machines * positives
+    return NetworkPlan(machines, bytes_per_second, sent - urgent, urgent, positives / rate, of_all / rate, of_all,
+                       config.positives, work_seconds=sent / WORKED_BYTES)
 
 
 def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
@@ -133,5 +132,5 @@ def _softmax_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per
     distinct = size.entities * (1 - (1 - 1 / size.entities) ** (2 * queries))
     binary = loss.loss_genre == "BCE"
     sent = FLOAT * floats_of_step(machines, distinct, queries, dims.entity, binary)
-    return NetworkPlan(machines, bytes_per_second, 0.0, sent, own, blocks_of_step(binary) * LATENCY_SECONDS, 0.0,
-                       sent / WORKED_BYTES, alone, queries)
+    return NetworkPlan(machines, bytes_per_second, 0.0, sent, own, alone, queries, config.positives,
+                       blocks_of_step(binary) * LATENCY_SECONDS, 0.0, sent / WORKED_BYTES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Optional
 
+import numpy as np
+
 from ... import _native
 from ...models import RowDims
 from ...store import EmbeddingStore
@@ -34,6 +36,9 @@ class OwnedTables(Tables):
     def owned(self, name: str, rows) -> OwnedRows:
         """Rows by local number, by id."""
         return OwnedRows(name, rows, self.owners, self.machine, self.files_of_all)
+
+    def row_id(self, name, row):
+        return int(self.owners.ids(self.machine, np.array([row]))[0]) if name == "entity" else row
 
     def save(self, folder, stem, entity_dtype="fp32"):
         embeddings = self.embeddings()

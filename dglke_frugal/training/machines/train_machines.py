@@ -23,7 +23,7 @@ from ...version import version
 from ..checkpoint.final_state import last_state
 from ..checkpoint.run_folder import create_run_folder
 from ..log.tracker import MakeTracker
-from ..plan.memory_plan import DISK, HOST, plan_memory
+from ..plan.memory_plan import DISK, HOST, parts_needed, plan_memory
 from ..processes.available_threads import torchrun_number
 from ..run.resume import newest_run
 from ..run.session import Session, graph_size, open_device
@@ -227,15 +227,16 @@ def _of_one(config: TrainConfig) -> TrainConfig:
 def machine_plan(config: TrainConfig, size, machines: int, folder: Optional[Path] = None):
     """The memory plan of one of so many machines: its share of the entities, and all of the rest; of the disk that
     they share, all that they write."""
-    one, blocks, own = _of_one(config), {}, -(-size.entities // machines)
+    one, own = _of_one(config), replace(size, entities=-(-size.entities // machines))
     if config.batch.against_all:
         entities = min(size.entities, config.batch.most_entities)
-        blocks["blocks between machines"] = FLOAT * floats_held(machines, entities, min(entities, own),
-                                                                config.model.dims.entity)
+        blocks = {"blocks between machines": FLOAT * floats_held(machines, entities, min(entities, own.entities),
+                                                                 config.model.dims.entity)}
     else:
-        one = replace(one, device=replace(one.device, partition=_partition(config)))
-    shared = plan_memory(one, size, folder).parts[DISK]
-    return plan_memory(one, replace(size, entities=own), folder, {HOST: blocks, DISK: shared})
+        one, blocks = replace(one, device=replace(one.device, partition=_partition(config))), {}
+    parts = parts_needed(one, own)
+    return plan_memory(one, own, folder, {**parts, HOST: {**parts[HOST], **blocks},
+                                          DISK: parts_needed(one, size)[DISK]})
 
 
 def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:

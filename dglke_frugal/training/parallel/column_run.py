@@ -47,7 +47,7 @@ class ColumnRun(RankRun):
         return self.config.store.lookahead + STEPS_AHEAD
 
     @property
-    def step_triples(self) -> int:
+    def step_positives(self) -> int:
         return self.sampler.batch_size  # of the batches of all ranks
 
     def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from ... import _native, available_memory
 from ...errors import InputError
@@ -33,6 +33,7 @@ SLOT_BYTES = 8  # that a rank knows of a slot of its cache
 HOST, DEVICE, DISK = "host", "device", "disk"
 SMALL_FILES_BYTES = 256 << 10  # flags, result and manifests, with the blocks of a file system that they take
 LOG_LINE_BYTES = 512  # of metrics.jsonl
+Parts = Dict[str, Dict[str, int]]  # bytes by place and name
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class MemoryPlan:
     remedy: by place, what the user can do if it is not enough.
     """
 
-    parts: Dict[str, Dict[str, int]]
+    parts: Parts
     available: Dict[str, Optional[int]]
     remedy: Dict[str, str]
 
@@ -116,25 +117,23 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None,
-                more: Optional[Mapping[str, Mapping[str, int]]] = None) -> MemoryPlan:
-    """Memory of training `config` on a graph of this size on this machine, in the run folder `folder` if given. more:
-    by place, bytes of parts that are added, or replace those of the same name."""
+                parts: Optional[Parts] = None) -> MemoryPlan:
+    """Memory of training `config` on a graph of this size on this machine, in the run folder `folder` if given. parts:
+    that it takes, by default those of parts_needed."""
     checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
                  DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
-    plan = MemoryPlan(_parts(config, graph), available, {})
-    for place, parts in (more or {}).items():
-        plan.parts[place].update(parts)
+    plan = MemoryPlan(parts or parts_needed(config, graph), available, {})
     short = [place for place, size in available.items() if size is not None and plan.bytes(place) > size]
     return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})
 
 
 def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
     """The device's part of the plan."""
-    return sum(_parts(config, graph)[DEVICE].values())
+    return sum(parts_needed(config, graph)[DEVICE].values())
 
 
-def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+def _column_parts(config: TrainConfig, graph: GraphSize) -> Parts:
     """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
     ranks, own = config.device.ranks, shard_config(config)
     parts = _parts_of(own, graph)
@@ -157,12 +156,13 @@ def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, 
     return parts
 
 
-def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+def parts_needed(config: TrainConfig, graph: GraphSize) -> Parts:
+    """Bytes by place and part."""
     config = config.limited_to(graph.triples if graph.training is None else graph.training)
     return _parts_of(config, replace(graph, relations=config.model.relation_rows(graph.relations)))
 
 
-def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+def _parts_of(config: TrainConfig, graph: GraphSize) -> Parts:
     """graph: with as many relations as their table has rows."""
     if config.device.parallel == "columns" and config.device.ranks > 1:
         return _column_parts(config, graph)
@@ -277,7 +277,7 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
     while too_much - fitting > 1:
         middle = (fitting + too_much) // 2
         smaller = replace(config, model=replace(config.model, hidden_dim=middle))
-        if sum(_parts(_even(smaller), graph)[HOST].values()) <= available:
+        if sum(parts_needed(_even(smaller), graph)[HOST].values()) <= available:
             fitting = middle
         else:
             too_much = middle

@@ -19,7 +19,7 @@ def epoch_steps(config: TrainConfig, triples: int, graph: Optional[KnowledgeGrap
     graph: what a step of queries, each with all its answers (--labels kvsall), is counted on; not needed otherwise.
     """
     positives = config.limited_to(triples).batch.positives
-    if graph is not None and config.batch.against_all and config.loss.labels == "kvsall":
+    if graph is not None and config.positives == "queries":
         train = graph.train
         queries = sum(len(np.unique(np.asarray(column, np.int64) * graph.n_relations + train.relation))
                       for column in (train.head, train.tail)) / 2

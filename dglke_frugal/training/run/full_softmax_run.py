@@ -39,11 +39,8 @@ class FullSoftmaxRun(TrainingRun):
             inverse=self.graph.n_relations if config.model.reciprocal else 0))
 
     @property
-    def step_triples(self) -> int:
-        if self._queries is None:
-            return super().step_triples
-        queries = sum(len(each.key) for each in self._queries) / 2
-        return round(self.sampler.batch_size * len(self.graph.train) / queries)
+    def epoch_positives(self):
+        return super().epoch_positives if self._queries is None else sum(len(each.key) for each in self._queries) / 2
 
     def _entity_share(self):
         """The full_softmax.entity_share.EntityShare of this process, None for all entities."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
@@ -54,8 +55,9 @@ class Ranker:
         finite, and so are scores: of the largest rows, or of training triples where the model is a custom one."""
         embeddings, largest = tables.embeddings(), {}
         for name, rows in embeddings.items():
-            check_rows(tables.stores[name].state, f"the optimizer's state of the {name} table")
-            largest[name] = longest_row(rows, f"the {name} table")
+            id_of = partial(tables.row_id, name)
+            check_rows(tables.stores[name].state, f"the optimizer's state of the {name} table", id_of)
+            largest[name] = longest_row(rows, f"the {name} table", id_of)
         for name, array in others.items():
             check_rows(array, name)
         if self._config.model.is_custom:

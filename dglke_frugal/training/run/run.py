@@ -222,9 +222,18 @@ class TrainingRun:
         return torch.get_num_threads()
 
     @property
-    def step_triples(self) -> int:
-        """Positive triples of a step of all ranks together."""
+    def step_positives(self) -> int:
+        """Positive triples, or queries, of a step of all ranks together."""
         return self.sampler.batch_size * self.config.device.ranks
+
+    @property
+    def epoch_positives(self) -> float:
+        """Those of an epoch."""
+        return len(self.graph.train)
+
+    def epochs(self, steps: int) -> float:
+        """How often each training triple is seen in so many steps."""
+        return steps * self.step_positives / self.epoch_positives
 
     @property
     def _stem(self) -> str:
@@ -265,7 +274,7 @@ class TrainingRun:
                             self.config.store.lookahead,
                             self.config.model.normalize_entities and not self.config.batch.against_all)
         report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank,
-                        step_config(self.config).loss.joint)
+                        step_config(self.config).loss.joint, self.config.positives)
         earlier, began = self.seconds["training"], time.perf_counter()
         with self._make_interrupt() as interrupt:
             try:

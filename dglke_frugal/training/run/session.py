@@ -24,7 +24,7 @@ from ..batches.metis_owners import check_metis
 from ..checkpoint.final_state import last_state
 from ..checkpoint.lock import alone
 from ..checkpoint.run_folder import check_same_flags, create_run_folder, finished_steps, write_flags
-from ..log.messages import end_lines, epochs, graph_facts, reading_lines, start_lines
+from ..log.messages import end_lines, graph_facts, reading_lines, start_lines
 from ..plan.memory_plan import DEVICE, HOST, GraphSize
 from ..processes.process_group import RankError
 from ..tables.unit_rows import normalize_table
@@ -144,7 +144,8 @@ class Session:
                     write_flags(folder, config)
             run.keep_names()
             lines = self.network_lines(config, graph, threads)
-            lines += start_lines(plan.config, graph, facts, run.step_triples, folder, warm_start is not None)
+            lines += start_lines(plan.config, graph, facts, run.step_positives, run.epochs(plan.config.run.max_step),
+                                 folder, warm_start is not None)
             print("\n".join(lines), flush=True)
             if warm_start:
                 run.summary["init_from"] = warm_start.fill(run.tables, graph, run.custom_model)
@@ -159,7 +160,7 @@ class Session:
             unless_refused.pop_all()
             run.train()
             print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
-            run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
+            run.summary["epochs"] = run.epochs(run.steps_done)
             run.finish()
             if self.leads:
                 print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)

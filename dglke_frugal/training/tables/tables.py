@@ -144,6 +144,10 @@ class Tables:
         self.drain()
         return {name: store.embeddings for name, store in self.stores.items()}
 
+    def row_id(self, name: str, row: int) -> int:
+        """The id of a row of `embeddings`."""
+        return row
+
     def files(self, folder: Path, stem: str) -> Dict[str, Path]:
         """Where each table is saved, under DGL-KE's file names; stem: DATASET_MODEL."""
         endings = {"entity": "_entity", "relation": "_relation", "projection": "projection"}

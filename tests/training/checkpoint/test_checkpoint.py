@@ -133,8 +133,8 @@ def test_a_damaged_file_is_named(folder, damage, message):
         checkpoint.load_into(zeros_like(tables()))
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', '{"format": 1, "step": 1}',
-                                     '{"format": 1, "step": 1, "config": {}, "state": {}, "arrays": '
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": 2, "step": 1}',
+                                     '{"format": 2, "step": 1, "config": {}, "state": {}, "arrays": '
                                      '{"../x": {"shape": [1], "dtype": "f4", "bytes": 1, "crc32": 1}}}'])
 def test_a_damaged_manifest_is_named(folder, content):
     checkpoint = folder.save(1, tables(), CONFIG)
@@ -145,9 +145,21 @@ def test_a_damaged_manifest_is_named(folder, content):
 
 def test_a_damaged_best_file_is_named(folder):
     folder.save(1, tables(), CONFIG)
-    (folder.path / "best.json").write_text("1")
-    with pytest.raises(InputError, match="best.json cannot be read"):
-        folder.best()
+    for content in ("1", '{"step": "1"}'):
+        (folder.path / "best.json").write_text(content)
+        with pytest.raises(InputError, match="best.json cannot be read"):
+            folder.best()
+
+
+@pytest.mark.parametrize("change", [{"state": 5}, {"step": 7}, {"config": {**CONFIG, "lr": 3}}, {"more": 1}])
+def test_a_changed_manifest_is_refused(folder, change):
+    path = folder.save(1, tables(), CONFIG).path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest))  # laid out otherwise
+    assert folder.last().step == 1
+    path.write_text(json.dumps({**manifest, **change}))
+    with pytest.raises(InputError, match="manifest.json cannot be read .it has been changed.*remove .*step-000000"):
+        folder.last()
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(folder, monkeypatch):

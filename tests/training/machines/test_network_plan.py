@@ -82,12 +82,13 @@ def test_a_faster_network_and_fewer_bytes_are_faster():
     assert fast.step_seconds < slow.step_seconds
     fp16, local = plan(2, 1, 2e6, row_dtype="fp16"), plan(2, 1, 2e6, negatives="local", partition="hash")
     assert local.step_seconds < fp16.step_seconds < slow.step_seconds
-    assert NetworkPlan(2, 1e30, 0, 0, 0.01, 0).over_one == 2
+    free = NetworkPlan(2, 1e30, 0, 0, 0.01, 0.02, 10, "triples", boundary_seconds=0)
+    assert free.over_one == 2 and free.to_dict()["triples_per_second"] == pytest.approx(1000)
 
 
 def test_the_next_step_waits_for_the_work_on_urgent_blocks():
     def step(overlapped):
-        return NetworkPlan(2, 1e30, 3e6, 1e6, 0.01, 0, overlapped, work_seconds=0.004).step_seconds
+        return NetworkPlan(2, 1e30, 3e6, 1e6, 0.01, 0.02, 10, "triples", 0, overlapped, 0.004).step_seconds
 
     assert [step(0.0), step(0.05), step(1.0)] == pytest.approx([0.011, 0.0105, 0.01])
 
