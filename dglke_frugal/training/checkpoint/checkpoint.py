@@ -26,7 +26,7 @@ from ...files import read_json, replace_file, sync_folder
 from ...npy_files import npy_errors, read_npy
 from ...store.row_blocks import row_blocks
 
-FORMAT = 2
+FORMAT = 1
 MANIFEST = "manifest.json"
 
 
@@ -205,7 +205,8 @@ class CheckpointFolder:
                 raise InputError(
                     f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that "
                     "wrote it")
-            if manifest.pop("crc32") != _checksum(manifest):
+            checksum = manifest.pop("crc32", None)  # which not every version has written
+            if checksum not in (None, _checksum(manifest)):
                 raise ValueError("it has been changed since it was written, or is damaged")
             arrays = {_file_stem(name): StoredArray(tuple(a["shape"]), np.dtype(a["dtype"]).str, a["bytes"], a["crc32"])
                       for name, a in manifest["arrays"].items()}

@@ -133,8 +133,8 @@ def test_a_damaged_file_is_named(folder, damage, message):
         checkpoint.load_into(zeros_like(tables()))
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": 2, "step": 1}',
-                                     '{"format": 2, "step": 1, "config": {}, "state": {}, "arrays": '
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', '{"format": 1, "step": 1}',
+                                     '{"format": 1, "step": 1, "config": {}, "state": {}, "arrays": '
                                      '{"../x": {"shape": [1], "dtype": "f4", "bytes": 1, "crc32": 1}}}'])
 def test_a_damaged_manifest_is_named(folder, content):
     checkpoint = folder.save(1, tables(), CONFIG)
@@ -149,6 +149,14 @@ def test_a_damaged_best_file_is_named(folder):
         (folder.path / "best.json").write_text(content)
         with pytest.raises(InputError, match="best.json cannot be read"):
             folder.best()
+
+
+def test_a_manifest_of_a_version_without_checksums_is_read(folder):
+    path = folder.save(1, tables(), CONFIG).path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["crc32"]
+    path.write_text(json.dumps(manifest))
+    assert folder.last().step == 1
 
 
 @pytest.mark.parametrize("change", [{"state": 5}, {"step": 7}, {"config": {**CONFIG, "lr": 3}}, {"more": 1}])
