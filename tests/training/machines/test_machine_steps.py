@@ -48,7 +48,7 @@ def test_delays_and_the_order_of_arrival_change_no_bit(seed):
 @pytest.mark.parametrize("array", ["embeddings", "state"])
 def test_a_row_that_has_diverged_is_named_by_its_id(partition, array):
     config, graph = configuration(3, partition), small_graph()
-    tables = run_machines(config, graph, steps=1)[1][1]
+    tables = run_machines(config, graph)[1][1]
     entity = next(each for each in range(50, 120) if tables.owners.owner(np.array([each])) == 1)
     getattr(tables.entity, array)[tables.owners.local(np.array([entity]))] = np.nan
     with pytest.raises(Diverged, match=f"row {entity} of .* entity table"):
