@@ -93,12 +93,11 @@ def _check_resumed(own, given, of_run):
     depend on. of_run: the run's flags."""
     if own.resume in (None, AUTO):
         return
+    from ..training.checkpoint.checkpoint import refuse_other_configuration
+
     before = {name: of_run.get(name, each.default) for name, each in OPTIONS.items() if each.changes is not NEVER}
-    changed = [f"--{name} was {before[name]} and is {given[name]}" for name in given
-               if name in before and given[name] != before[name]]
-    if changed:
-        raise InputError(f"{own.resume} is of another configuration: {'; '.join(changed)}; resume with the same flags "
-                         "or start a new run")
+    refuse_other_configuration(own.resume, [f"--{name} was {before[name]} and is {given[name]}" for name in given
+                                            if name in before and given[name] != before[name]])
 
 
 def _count_epochs(own, asked, given):

@@ -114,7 +114,9 @@ def test_a_device_too_ends_with_the_best_tables(runs, flush):
     (["--lr_decay_at", 2, "--num_proc", 2], "--lr_decay_at changes the learning rate of one process alone"),
     (["--lr_decay_at", 0, 3], "--lr_decay_at 0 3: give steps of at least 1, each once"),
     (["--lr_decay_at", 3, 3], "--lr_decay_at 3 3: give steps of at least 1, each once"),
-    (["--init_scale", 0], "--init_scale is 0.0; give a number above 0")])
+    (["--init_scale", 0], "--init_scale is 0.0; give a number above 0"),
+    (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1],
+     "--lr_patience 1 cannot be used with --trainer dglke")])
 def test_what_does_not_go_together(runs, refused, flags, says):
     with refused(says):
         runs("--max_step", 5, *flags)

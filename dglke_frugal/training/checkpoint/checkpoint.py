@@ -40,6 +40,13 @@ class StoredArray:
     crc32: int
 
 
+def refuse_other_configuration(path: Path, differences: Sequence[str]) -> None:
+    """Raise InputError if there are differences from what `path` was written under."""
+    if differences:
+        raise InputError(f"{path} is of another configuration: {'; '.join(differences)}; resume with the same flags or "
+                         "start a new run")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A complete checkpoint on disk.
@@ -62,9 +69,7 @@ class Checkpoint:
         keys = sorted({*self.config, *now} - {*apart_from})
         differences = [f"--{key} was {_show(self.config, key)} and is {_show(now, key)}"
                        for key in keys if _show(self.config, key) != _show(now, key)]
-        if differences:
-            raise InputError(f"{self.path} is of another configuration: {'; '.join(differences)}; "
-                             "resume with the same flags or start a new run")
+        refuse_other_configuration(self.path, differences)
 
     def load_into(self, arrays: Mapping[str, np.ndarray]):
         """Fill the arrays, which must have the stored names, shapes and dtypes; any strides.
