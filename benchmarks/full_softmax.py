@@ -3,16 +3,18 @@
     python -m benchmarks.full_softmax --json FILE [--sizes 14k 123k 2500k] [--matmul tf32] [--skip_torch]
     python -m benchmarks.full_softmax --json FILE --gpu -1
 
-A step is two batches of 1000, one of each direction. Figures, by size: ms of a step here and in PyTorch (the same
-loss, penalty and optimizer, compiled, in TF32), their quotient, TFLOP/s (four products a batch: scores twice, and both
-gradients; three on the CPU, which holds scores), and the peak of device memory without tables and states, over the
-entity table. On the CPU, by the same cores, in float32: [softmax_cpu_over_torch], the quotient for FB15k-237's 14,541
-entities by 200 numbers. Whole trainings and their MRR: benchmarks/recipes.py, with presets named _softmax.
+A step is two batches of 1000, one of each direction; both take turns, and medians count. Figures, by size: ms of a
+step here and in PyTorch (the same loss, penalty and optimizer, compiled, in TF32), their quotient, TFLOP/s (four
+products a batch: scores twice, and both gradients; three on the CPU, which holds scores), and the peak of device memory
+without tables and states, over the entity table. On the CPU, by the same cores, in float32: [softmax_cpu_over_torch],
+the quotient for FB15k-237's 14,541 entities by 200 numbers. FILE keeps the figures of other parts.
+Whole trainings and their MRR: benchmarks/recipes.py, with presets named _softmax.
 """
 
 from __future__ import annotations
 
 import gc
+import statistics
 import time
 
 import numpy as np
@@ -37,7 +39,8 @@ SIZES = {"14k": (14541, 2000), "123k": (123182, 2000), "2500k": (2500604, 100), 
 ON_GPU, ON_CPU = ["14k", "123k", "2500k"], ["14k_200"]  # sizes by default
 RELATIONS, BATCH, TRIPLES = 237, 1000, 200_000
 RATE, START, COEFFICIENT = 0.1, 1e-3, 0.05  # COEFFICIENT: without the third of lp's formula, as Lacroix et al. have it
-WARM, TIMED = 24, 20  # batches; work is captured on a GPU when it runs for the third time, of six
+WARM = 24  # batches; work is captured on a GPU when it runs for the third time, of six
+ROUNDS, STEPS = 9, 4  # the steps of each round
 
 
 class Training:
@@ -70,60 +73,67 @@ def random_triples(entities):
     return [random.integers(0, bound, TRIPLES) for bound in (entities, RELATIONS, entities)]
 
 
-def our_step(entities, dim, matmul, gpu):
-    """ms of a step, and the peak of device memory without tables and states, in bytes."""
-    device = CudaDevice(gpu) if gpu >= 0 else HostDevice()
-    before = torch.cuda.memory_allocated() if gpu >= 0 else 0  # of other sizes, that captured graphs still hold
-    training = Training(device, random_triples(entities), entities, dim, matmul)
-    batches = [training.sampler.batch(step) for step in range(WARM + TIMED)]
-    for batch in batches[:WARM]:
-        training.run(batch)
-    training.step.take_losses()
-    began = time.perf_counter()
-    for batch in batches[WARM:]:
-        training.run(batch)
-    device.synchronize()
-    seconds = time.perf_counter() - began
-    held = sum(rows.cache.numel() * 4 for rows in training.rows)
-    peak = torch.cuda.max_memory_allocated() - held - before if gpu >= 0 else 0
-    return 2e3 * seconds / TIMED, peak
+class OurSteps:
+    """Steps of this project."""
+
+    def __init__(self, entities, dim, matmul, gpu):
+        self.device = CudaDevice(gpu) if gpu >= 0 else HostDevice()
+        self.training = Training(self.device, random_triples(entities), entities, dim, matmul)
+        self.number = 0
+        self.run(WARM // 2)
+        self.training.step.take_losses()
+
+    def run(self, steps):
+        """Some steps, at whose end the device has done them. Returns their seconds."""
+        batches = [self.training.sampler.batch(self.number + k) for k in range(2 * steps)]
+        self.number += len(batches)
+        began = time.perf_counter()
+        for batch in batches:
+            self.training.run(batch)
+        self.device.synchronize()
+        return time.perf_counter() - began
+
+    def table_bytes(self):
+        """Of tables and states on the device."""
+        return sum(rows.cache.numel() * 4 for rows in self.training.rows)
 
 
-def torch_step(entities, dim, device):
-    """ms of a step of compiled PyTorch; on a GPU in TF32."""
-    torch.backends.cuda.matmul.allow_tf32 = True
-    half = dim // 2
-    table = (START * torch.randn(entities, dim, device=device)).requires_grad_()
-    relation = (START * torch.randn(RELATIONS, dim, device=device)).requires_grad_()
-    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
-    optimizer = torch.optim.Adagrad([table, relation], lr=RATE)
+class TorchSteps:
+    """Steps of compiled PyTorch; on a GPU in TF32."""
 
-    def loss_of(known, of, answer, sign):
-        h, r, t = table[known], relation[of], table[answer]
-        a, b, c, d = h[:, :half], h[:, half:], r[:, :half], sign * r[:, half:]
-        query = torch.cat([a * c - b * d, a * d + b * c], 1)
-        modulus = [(x[:, :half] ** 2 + x[:, half:] ** 2) ** 1.5 for x in (h, r, t)]
-        return F.cross_entropy(query @ table.t(), answer) + COEFFICIENT * sum(x.sum() for x in modulus) / BATCH
+    def __init__(self, entities, dim, device):
+        torch.backends.cuda.matmul.allow_tf32 = True
+        half = dim // 2
+        table = (START * torch.randn(entities, dim, device=device)).requires_grad_()
+        relation = (START * torch.randn(RELATIONS, dim, device=device)).requires_grad_()
 
-    compiled = torch.compile(loss_of)
-    columns = [torch.from_numpy(column).to(device) for column in random_triples(entities)]
+        def loss_of(known, of, answer, sign):
+            h, r, t = table[known], relation[of], table[answer]
+            a, b, c, d = h[:, :half], h[:, half:], r[:, :half], sign * r[:, half:]
+            query = torch.cat([a * c - b * d, a * d + b * c], 1)
+            modulus = [(x[:, :half] ** 2 + x[:, half:] ** 2) ** 1.5 for x in (h, r, t)]
+            return F.cross_entropy(query @ table.t(), answer) + COEFFICIENT * sum(x.sum() for x in modulus) / BATCH
 
-    def step(number):
-        for sign in (1.0, -1.0):
+        self.optimizer = torch.optim.Adagrad([table, relation], lr=RATE)
+        self.synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+        self.loss_of = torch.compile(loss_of)
+        self.columns = [torch.from_numpy(column).to(device) for column in random_triples(entities)]
+        self.number = 0
+        self.run(3)
+
+    def run(self, steps):
+        """See OurSteps."""
+        began = time.perf_counter()
+        for number in range(self.number, self.number + steps):
             rows = slice(number % 100 * BATCH, number % 100 * BATCH + BATCH)
-            h, r, t = (column[rows] for column in columns)
-            optimizer.zero_grad(set_to_none=True)
-            compiled(*((h, r, t) if sign > 0 else (t, r, h)), sign).backward()
-            optimizer.step()
-
-    for number in range(3):
-        step(number)
-    synchronize()
-    began = time.perf_counter()
-    for number in range(TIMED // 2):
-        step(number)
-    synchronize()
-    return 2e3 * (time.perf_counter() - began) / TIMED
+            h, r, t = (column[rows] for column in self.columns)
+            for known, answer, sign in ((h, t, 1.0), (t, h, -1.0)):
+                self.optimizer.zero_grad(set_to_none=True)
+                self.loss_of(known, r, answer, sign).backward()
+                self.optimizer.step()
+        self.synchronize()
+        self.number += steps
+        return time.perf_counter() - began
 
 
 def speed(options):
@@ -135,15 +145,24 @@ def speed(options):
         if on_gpu:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        ms, peak = our_step(entities, dim, options.matmul, options.gpu)
-        flop = 2 * 2 * (4 if on_gpu else 3) * BATCH * entities * dim  # two batches
-        figures |= {f"softmax_ms_{size}": ms, f"softmax_tflops_{size}": 1e-9 * flop / ms}
+        before = torch.cuda.memory_allocated() if on_gpu else 0  # of other sizes, that captured graphs still hold
+        sides = {"softmax": OurSteps(entities, dim, options.matmul, options.gpu)}
         if on_gpu:
+            peak = torch.cuda.max_memory_allocated() - sides["softmax"].table_bytes() - before
             figures[f"softmax_bytes_over_table_{size}"] = peak / (4 * entities * dim)
             torch.cuda.empty_cache()
         if not options.skip_torch:
-            figures[f"torch_ms_{size}"] = torch_step(entities, dim, "cuda" if on_gpu else "cpu")
-            figures[f"softmax_over_torch_{size}"] = figures[f"torch_ms_{size}"] / ms
+            sides["torch"] = TorchSteps(entities, dim, "cuda" if on_gpu else "cpu")
+        seconds = {name: [] for name in sides}
+        for _ in range(ROUNDS):
+            for name, side in sides.items():
+                seconds[name].append(side.run(STEPS))
+        ms = {name: 1e3 * statistics.median(found) / STEPS for name, found in seconds.items()}
+        flop = 2 * 2 * (4 if on_gpu else 3) * BATCH * entities * dim  # two batches
+        figures |= {f"{name}_ms_{size}": found for name, found in ms.items()}
+        figures[f"softmax_tflops_{size}"] = 1e-9 * flop / ms["softmax"]
+        if not options.skip_torch:
+            figures[f"softmax_over_torch_{size}"] = ms["torch"] / ms["softmax"]
             torch._dynamo.reset()
         print({name: round(value, 4) for name, value in figures.items() if name.endswith(size)}, flush=True)
     return figures
@@ -151,7 +170,7 @@ def speed(options):
 
 def main():
     """Entry point."""
-    parser = result_file.parser(__doc__, required=True)
+    parser = result_file.parser(__doc__, required=True, kept="parts")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, help="(those of the device)")
     parser.add_argument("--matmul", choices=MATMULS, default="tf32")
     parser.add_argument("--skip_torch", action="store_true")

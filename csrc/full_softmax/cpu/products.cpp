@@ -14,7 +14,7 @@ using namespace FRUGAL_ISA;
 
 constexpr std::int64_t kPanels = 4;     // packed together
 constexpr std::int64_t kTileRows = 12;  // whole tiles of registers, of every instruction set
-constexpr std::int64_t kPieceTiles = 4, kProductVectors = 16;  // of a piece of a product
+constexpr std::int64_t kPieceTiles = 16, kProductVectors = 16;  // of a piece of a product
 constexpr std::int64_t kAhead = 24;         // steps of the depth for which a gather asks ahead
 constexpr std::int64_t kMostDepths = 1024;  // of a part: two vectors of the right operand stay in the second cache
 
