@@ -189,19 +189,29 @@ class _Turn(LookupPlace):
     def copy(self, lookup: Sorted) -> Callable[[], None]:
         """Work that brings it to the device, and its plan. The plan has the rows, if there is one."""
         device, copies = self._device, []
-        if self._plan is not None:
-            cell = self._rows.final_plan()
-            copies.append((self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()))
-        if self.packed is not None:
+        if self.packed is None:
+            copies += self._sorted_rows(lookup)
+        else:
             copies.append(self.copy_from(0 if self._plan is None else lookup.packed[1], lookup))
-        elif self._plan is None:
-            copies.append((self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup)))
+            if self._plan is not None:
+                cell = self._rows.final_plan()
+                copies.append((self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()))
 
         def work():
             for each in copies:
                 device.copy(*each)
 
         return work
+
+    def _sorted_rows(self, lookup: Sorted) -> List[Tuple[int, int, int]]:
+        """Copies of a lookup that the device has sorted: neither its rows cross the bus again, nor what its plan has
+        room for besides."""
+        if self._plan is None:
+            return [(self._block.data_ptr(), lookup.rows_address, self._size_of_ids(lookup))]
+        rows, *others = (each for each in self._plan.plan.cut(lookup.distinct) if each is not None)
+        to, source = self._plan.memory.data_ptr(), self._rows.final_plan().data_ptr()
+        return [(rows.data_ptr(), lookup.rows_address, rows.nbytes),
+                *((each.data_ptr(), each.data_ptr() - to + source, each.nbytes) for each in others)]
 
 
 class DeviceExecutor(RankExecutor):

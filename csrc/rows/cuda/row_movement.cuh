@@ -234,8 +234,7 @@ inline Movement write_back_movement(std::int64_t rows, int lanes, Crossing cross
                                     int parts = 1) {
   if (crossing != Crossing::kBus)
     return movement_of(rows, lanes, blocks_by(crossing, kBoundWriteBackBlocks, kFewWriteBackBlocks), kMostTogether);
-  if (rows >= kManyRows)
-    return movement_of(rows, lanes, bytes < kLongRow ? kManyWriteBackBlocks : kManyLongWriteBackBlocks, kMostTogether);
+  if (rows >= kManyRows) return movement_of(rows, lanes, kManyWriteBackBlocks, kMostTogether, true);
   if (parts * bytes < kLongRow)
     return movement_of(rows, lanes, kShortWriteBackBlocks, std::min(parts, kMostTogether), true);
   // A warp waits for kBytesAwaited at a time: of whole rows, or each of its teams for as many parts as it may have.
