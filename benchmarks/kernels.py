@@ -1,4 +1,4 @@
-"""Row kernels and cache index: python -m benchmarks.kernels --json FILE [--quick]
+"""How fast rows are gathered: python -m benchmarks.kernels --json FILE [--quick]
 
 The same measurements run on the CPU (where "device memory" is a second host buffer) and on a CUDA device if there is
 one; what needs a device is null in the JSON otherwise, and `reason` says why. Rates are medians of several runs. The
@@ -15,14 +15,14 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal._native import RowTable, prepare_gather
-from dglke_frugal.store.device.plan_kernels import FROM_HOST, TO_HOST_ROW, TO_VALUE, update_tables
+from dglke_frugal.store.device.plan_kernels import FROM_HOST
 
 from . import result_file
 
 DIMS = (32, 64, 128, 256, 400, 1000)
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 REPEATS = 5
-PARTS = ("cpu", "cuda", "index")
+PARTS = ("cpu", "cuda")
 
 
 class CpuDevice:
@@ -170,93 +170,10 @@ def gathers(device, table_bytes, dims, counts, threads):
     return result
 
 
-def updates(device, count, dim=400, occurrences=2):
-    """Rows/s of the update by where rows go, staging or the host rows themselves, and of a flush of the staging."""
-    rng = np.random.default_rng(1)
-    table = _native.HostTable(4 * count, dim)
-    table.init_uniform(-1, 1, 0, 0)
-    staging_table = _native.HostTable(count, dim)
-    host, staging = device.shared(table), device.shared(staging_table).reshape(-1)
-    table_there = RowTable(dim, host, None, staging)
-    rows = np.sort(rng.choice(table.rows, count, replace=False))
-    records = device.empty((count, table.stride))
-    offset = device.put(np.arange(0, occurrences * count + 1, occurrences, dtype=np.int32))
-    entries = [(device.put(rng.normal(size=(occurrences * count, dim)).astype(np.float32)), offset, None)]
-    staged = device.put(np.arange(count) * table.stride)
-    device_rows = device.put(rows)
-
-    def update(leave, target):
-        leaves = device.put(np.full(count, leave, np.uint8))
-        rows = (table_there, leaves, target, records, entries)
-        return lambda: update_tables([rows], 0.1, device.stream)
-
-    to_staging, to_host = update(TO_VALUE, staged), update(TO_HOST_ROW, device_rows)
-
-    def flush():
-        table.records[rows] = staging_table.records
-
-    seconds = {"staging": device.seconds(to_staging), "host_row": device.seconds(to_host)}
-    start = time.perf_counter()
-    flush()
-    seconds["flush_one_thread_numpy"] = time.perf_counter() - start
-    result = {name: count / value for name, value in seconds.items()}
-    if device.name == "cuda":
-        result["beside_compute"] = overlap(device.torch, to_staging, to_host)
-    return result
-
-
-def overlap(torch, to_staging, to_host):
-    """Seconds of a fixed amount of matrix products alone, and while another stream makes each kind of update."""
-    a = torch.randn(4096, 4096, device="cuda")
-    side = torch.cuda.Stream()
-    result = {}
-    for name, work in (("alone", None), ("staging", to_staging), ("host_row", to_host)):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        with torch.cuda.stream(side):
-            for _ in range(20):
-                a @ a
-        for _ in range(10 if work else 0):
-            work()
-        torch.cuda.synchronize()
-        result[f"{name}_s"] = time.perf_counter() - start
-    return result
-
-
-def index_rates(capacity=200_000, keys=2_000_000):
-    """Million keys/s of find by load, and of insert_and_evict at full load, one thread on the CPU."""
-    rng = np.random.default_rng(2)
-    result = {}
-    for load in (0.5, 1.0):
-        index = _native.CacheIndex(capacity, "lru")
-        some = rng.permutation(keys)
-        ones = np.ones(keys, np.uint64)
-        filled = 0
-        while len(index) < load * capacity - 1 and filled < keys:
-            part = some[filled : filled + 1000]
-            index.set_time(filled)
-            index.insert_and_evict(part, ones[: len(part)])
-            filled += 1000
-        present = rng.permutation(index.export_batch(0, capacity)[0])
-        absent = rng.integers(0, keys, len(present))
-        result[f"find_at_{load}"] = len(present) / CpuDevice().seconds(lambda: index.find(present)) / 1e6
-        result[f"find_any_at_{load}"] = len(absent) / CpuDevice().seconds(lambda: index.find(absent)) / 1e6
-    clock = iter(range(keys, 100 * keys))
-    fresh = rng.integers(0, keys, 50_000)
-
-    def insert():
-        index.set_time(next(clock))
-        index.insert_and_evict(fresh, ones[: len(fresh)])
-
-    result["insert_and_evict_at_1.0"] = len(fresh) / CpuDevice().seconds(insert) / 1e6
-    return result
-
-
 def measure_device(device, options):
     result = floors(device, 64 if options.quick else 512)
     counts = COUNTS[:3] if options.quick or device.name == "cpu" else COUNTS
     result["gather"] = gathers(device, options.table_bytes, DIMS, counts, options.threads)
-    result["update_rows_s"] = updates(device, 10_000 if options.quick else 50_000)
     largest = {dim: rates[counts[-1]] for dim, rates in result["gather"]["gb_s"].items()}
     result["over_copy"] = {dim: rate / result["copy_gb_s"] for dim, rate in largest.items()}
     result["cached_share_of_memory_bandwidth"] = 2 * result["gather"]["cached_gb_s"] / result["memory_gb_s"]
@@ -286,8 +203,7 @@ def show(name, result):
     by_threads = gather["cpu_gather_and_copy_gb_s"].items()
     packed = ", ".join(f"{rate:.2f} GB/s with {count} threads" for count, rate in by_threads)
     print(f"  dim 400: unsorted {gather['unsorted_gb_s']:.2f}, rows off their lines {gather['off_line_gb_s']:.2f}, "
-          f"from the cache {gather['cached_gb_s']:.2f} GB/s; CPU gather and copy: {packed}")
-    print(f"  update, rows/s: {result['update_rows_s']}", flush=True)
+          f"from the cache {gather['cached_gb_s']:.2f} GB/s; CPU gather and copy: {packed}", flush=True)
 
 
 def main():
@@ -310,10 +226,6 @@ def main():
         print(f"cuda: not measured, {result['reason']}")
     result["uva_over_copy_dim400"] = result["cuda"]["over_copy"][400] if device else None
     result["uva_over_cpu_gather_dim400"] = result["cuda"]["over_cpu_gather_and_copy"] if device else None
-    if "index" in options.part:
-        result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
-        rates = result["index_million_keys_s"].items()
-        print("index, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates))
     result_file.write(options.json, result)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 # Tests run side by side, most with threads, some with processes of several: whoever waits leaves the cores to others.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.fsync = lambda file: None  # which takes milliseconds; no test outlives a power failure. tests/forks.py has it, too
 
 ROOT = Path(__file__).resolve().parent.parent
 

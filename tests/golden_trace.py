@@ -53,10 +53,10 @@ class Trace:
         return _native.make_batch(*ids, bool(self.neg_head[step]), self.meta.chunk_size, self.meta.n_entities,
                                   self.meta.n_relations, step=step)
 
-    def replay(self, threads=None, instruction_set=None):
+    def replay(self):
         """Trains over all recorded batches. Returns the tables and the losses, one StepLosses per step."""
         tables = self.host_tables()
-        step = native_step(self.config(), threads, instruction_set)
+        step = native_step(self.config())
         return tables, [step.run_in_place(self.batch(i), *tables) for i in range(self.meta.steps)]
 
 

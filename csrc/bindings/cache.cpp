@@ -49,8 +49,8 @@ nb::object insert_and_evict(CacheIndex& index, const Vector<Key>& keys, const Ve
                         to_numpy(std::move(evicted_scores)));
 }
 
-nb::object export_batch(const CacheIndex& index, Slot first, Slot count) {
-  const std::vector<CacheEntry> entries = index.export_batch(first, count);
+nb::object entries_of(const CacheIndex& index) {
+  const std::vector<CacheEntry> entries = index.entries();
   std::vector<Key> keys;
   std::vector<Slot> slots;
   std::vector<Score> scores;
@@ -126,10 +126,9 @@ void bind(nb::module_& module) {
             return to_numpy(std::move(erased));
           },
           "keys"_a, "Removes `keys`; returns which of them were there (uint8).")
-      .def("export_batch", &export_batch, "first"_a, "count"_a,
-           "Keys, slots, scores and times of the last touch, of the occupied slots among [first, first + count).")
+      .def("entries", &entries_of, "Keys, slots, scores and times of the last touch, of the occupied slots.")
       .def("restore", &restore, "keys"_a, "slots"_a, "scores"_a, "touched"_a,
-           "Replaces the contents by what export_batch gave. ValueError, and an empty index, if it does not fit.");
+           "Replaces the contents by what entries gave. ValueError, and an empty index, if it does not fit.");
   module.def(
       "cache_policy",
       [](const std::string& name, std::int64_t rows, std::int64_t slots) {

@@ -140,16 +140,12 @@ void bind(nb::module_& module) {
   nb::class_<TrainStep>(module, "TrainStep", "Forward, gradients and update of one batch on the CPU. See csrc/step.")
       .def(
           "__init__",
-          [](TrainStep* self, nb::handle config, int threads, const std::optional<std::string>& instruction_set) {
-            const Kernels* chosen = instruction_set ? frugal::kernels(instruction_set->c_str()) : &frugal::kernels();
-            if (!chosen)
-              throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
+          [](TrainStep* self, nb::handle config, int threads) {
             new (self) TrainStep(model_spec(config), bindings::loss_spec(config.attr("loss")),
                                  nb::cast<float>(config.attr("learning_rate")),
-                                 nb::cast<bool>(config.attr("degree_negatives")), threads, *chosen);
+                                 nb::cast<bool>(config.attr("degree_negatives")), threads, frugal::kernels());
           },
-          "config"_a, "threads"_a, "instruction_set"_a = nb::none(),
-          "threads: of its own, the caller included. instruction_set: 'baseline' or 'avx512', for tests.")
+          "config"_a, "threads"_a, "threads: of its own, the caller included.")
       .def(
           "run_in_place",
           [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections) {

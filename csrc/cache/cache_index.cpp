@@ -92,13 +92,11 @@ void CacheIndex::clear() {
     if (key != kNoKey) erase(key);
 }
 
-std::vector<CacheEntry> CacheIndex::export_batch(Slot first, Slot count) const {
-  std::vector<CacheEntry> entries;
-  const std::int64_t last = std::min<std::int64_t>(capacity_, std::int64_t{first} + count);
-  for (std::int64_t slot = std::max<Slot>(first, 0); slot < last; ++slot)
-    if (keys_[slot] != kNoKey)
-      entries.push_back({keys_[slot], static_cast<Slot>(slot), uses_[slot].score, uses_[slot].touched});
-  return entries;
+std::vector<CacheEntry> CacheIndex::entries() const {
+  std::vector<CacheEntry> found;
+  for (Slot slot = 0; slot < capacity_; ++slot)
+    if (keys_[slot] != kNoKey) found.push_back({keys_[slot], slot, uses_[slot].score, uses_[slot].touched});
+  return found;
 }
 
 void CacheIndex::restore(const std::vector<CacheEntry>& entries) {

@@ -88,8 +88,8 @@ class CacheIndex {
   bool erase(Key key);
   void clear();
 
-  // The occupied slots among [first, first + count), in the order of slots.
-  std::vector<CacheEntry> export_batch(Slot first, Slot count) const;
+  // In the order of slots.
+  std::vector<CacheEntry> entries() const;
 
   // Replaces the contents. Throws std::invalid_argument, and leaves the index empty, if an entry does not fit: a slot
   // outside the key's set, or a key or slot that occurs twice.

@@ -183,7 +183,7 @@ class KeyTable:
 
     def entries(self):
         """(keys int64, rows int32, scores uint64, times of the last use int64), by row."""
-        return self._index.export_batch(0, self._index.capacity)
+        return self._index.entries()
 
     def saved(self) -> Dict[str, np.ndarray]:
         """All there is to know, by name."""

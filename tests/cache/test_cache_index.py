@@ -33,19 +33,11 @@ def test_a_call_for_many_keys_is_as_many_calls(policy, capacity, calls):
         else:
             assert found.tolist() == np.concatenate(each).tolist()
     copy = CacheIndex(capacity, policy)
-    copy.restore(*together.export_batch(0, capacity))
+    copy.restore(*together.entries())
     for index in (one_by_one, copy):
         assert len(index) == len(together)
-        for ours, theirs in zip(together.export_batch(0, capacity), index.export_batch(0, capacity)):
+        for ours, theirs in zip(together.entries(), index.entries()):
             np.testing.assert_array_equal(ours, theirs)
-
-
-def test_export_batch_gives_the_slots_asked_for():
-    index = CacheIndex(10, "lru")
-    index.insert_and_evict(np.arange(10), np.ones(10, np.uint64))
-    parts = [index.export_batch(first, 3)[1].tolist() for first in range(0, 12, 3)]
-    assert [len(part) for part in parts] == [3, 3, 3, 1]
-    assert sum(parts, []) == list(range(10))
 
 
 def test_bad_keys_and_lengths_change_nothing():

@@ -9,9 +9,9 @@ from data import reader_oracle
 from dglke_frugal.cli import emb_sim, export, predict, split
 from dglke_frugal.cli.train import main as dglke_train
 from dglke_frugal.data import load_graph, text
-from dglke_frugal.data.name_maps import keep_name_maps, white_space_lines
+from dglke_frugal.data.name_maps import white_space_lines
 from dglke_frugal.errors import InputError
-from dglke_frugal.inference.lists import read_list, read_names, write_table
+from dglke_frugal.inference.lists import write_table
 from dglke_frugal.inference.run import Run
 
 # What str.strip() takes for white space, but for what ends lines and separates the columns of maps, and characters that
@@ -57,46 +57,6 @@ def test_triples_are_read_as_dgl_ke_reads_them(file, delimiter):
     assert list(graph.entity_names) == entities and list(graph.relation_names) == relations
     for column, expected in zip(graph.train, train):
         np.testing.assert_array_equal(column, expected)
-
-
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_maps_and_lists_give_the_names_back(file, delimiter, tmp_path, line_end):
-    graph = graph_of(file, delimiter)
-    kept = keep_name_maps(graph, tmp_path, tmp_path)
-    for names, path in ((graph.entity_names, kept.entity_map), (graph.relation_names, kept.relation_map)):
-        if line_end == "\r\n":
-            path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-        again = read_names(path)
-        assert list(again) == list(names)
-        listed = tmp_path / "list"
-        listed.write_text(line_end.join(names) + line_end, encoding="utf-8", newline="")
-        np.testing.assert_array_equal(read_list(listed, again), np.arange(len(names)))
-
-
-def test_maps_of_ones_own_are_exact(file, delimiter, tmp_path):
-    names = [name for name in graph_of(file, delimiter).entity_names if delimiter not in name]
-    lines = "".join(f"{i}{delimiter}{name}\n" for i, name in enumerate(names))
-    (tmp_path / "entities").write_text(lines, encoding="utf-8", newline="\n")
-    (tmp_path / "relations").write_text(f"0{delimiter}r\n")
-    (tmp_path / "train").write_text(f"0{delimiter}0{delimiter}1\n")
-    graph = load_graph("odd", tmp_path, "udd_hrt", ["entities", "relations", "train"], delimiter)
-    assert list(graph.entity_names) == names
-
-
-def test_a_split_reads_as_the_file_does(file, delimiter, tmp_path, capsys):
-    split.main([str(file), "--delimiter", delimiter, "--test", ".3", "--valid", ".2", "--out", str(tmp_path / "out")])
-
-    def triples(paths):
-        return [tuple(row[:3]) for path in paths for row in reader_oracle.rows(path, delimiter)]
-
-    parts = {name: triples([tmp_path / "out" / f"{name}.tsv"]) for name in ("train", "valid", "test")}
-    assert len(parts["test"]) > 20
-    assert sorted(sum(parts.values(), [])) == sorted(set(triples([file])))
-    assert not set(parts["test"]) & set(parts["train"])
-    trained = {name for head, _, tail in parts["train"] for name in (head, tail)}
-    assert trained == set(graph_of(file, delimiter).entity_names)
-    messages = capsys.readouterr().out
-    assert f"of {len(trained):,} entities" in messages and "differ only in white space" in messages
 
 
 def test_trained_names_are_found_and_written_as_they_are(file, delimiter, tmp_path):
@@ -155,13 +115,15 @@ def test_lists_of_white_space(tmp_path):
 
 @pytest.mark.parametrize("names, pairs", [(["a", "b "], 0), (["a", "a "], 1), ([" a", "a\u2028"], 1),
                                           (["\u3042", "\u3042\u3000", "\xa0\u3042"], 2)])
-def test_names_told_apart_by_white_space_are_counted(tmp_path, names, pairs):
+def test_names_told_apart_by_white_space_are_counted(tmp_path, names, pairs, capsys):
     rows = "".join(f"x\t{name}\ty\tz\n" for name in names)
     (tmp_path / "odd.tsv").write_text(rows, encoding="utf-8")
     graph = graph_of(tmp_path / "odd.tsv", "\t")
     assert list(graph.relation_names) == names
     messages = white_space_lines(graph)
     assert len(messages) == bool(pairs) and all(f"{pairs} of the names of relations" in line for line in messages)
+    split.main([str(tmp_path / "odd.tsv"), "--valid", "0", "--test", "0", "--out", str(tmp_path / "out")])
+    assert ("differ only in white space" in capsys.readouterr().out) == bool(pairs)
 
 
 QUOTED = {"CSV": (",", '"Smith, John",born in,Paris', 1), "CSV, the tail": (",", 'John,born in,"Paris, Texas"', 3),

@@ -170,7 +170,7 @@ def cases(interpreter, tmp_path_factory):
     return case
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", ["first", "extended best"])  # the others have their renames in part
 def test_a_kill_at_every_rename_of_the_last_checkpoint_and_of_saving(cases, name):
     case = cases(name)
     renames = [at for at, operation in enumerate(case.log, 1) if operation in ("rename", "replace")]

@@ -12,7 +12,7 @@ from dglke_frugal.data.name_maps import keep_name_maps
 from dglke_frugal.errors import InputError
 from dglke_frugal.inference.lists import read_list, read_names
 
-SPACES = " \x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2003\u2007\u2028\u2029\u202f\u205f\u3000"
+SPACES = "".join(each for each in map(chr, range(0x3001)) if each.isspace() and each not in "\t\n\r")
 LETTERS = "abcXYZ019_-./\\'#<>@^&%()[]{}äß中あ🙂\u0301\u200b\u200d\u202e\ufeff\x01\x7f\U0010fffd"
 DELIMITERS = ["\t", ",", " ", ";", "|", "::", " , ", "||", "\u3000", "→", "\x1f", "-"]
 BLANK = ["\n", "\r\n", " \n", "\t\t\n", "\x0b\r\n"]

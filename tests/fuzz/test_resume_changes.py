@@ -97,7 +97,6 @@ def begun(folder, monkeypatch, request):
     """(folder of a run that was stopped, folder of the run that went on to the end)."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(os, "fsync", lambda file: None)  # hundreds of runs, of which none outlives a power failure
 
     def begin(what):
         made = [], []

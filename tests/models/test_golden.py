@@ -4,8 +4,10 @@ import pytest
 from devices import device, queued_device, run_step  # noqa: F401
 from golden_trace import TRACES, Trace, assert_losses_agree, assert_tables_agree
 
+from dglke_frugal import _native
 from dglke_frugal.store.rows.resident_rows import ResidentRows
 from dglke_frugal.training.step.device_step import DeviceStep
+from dglke_frugal.training.step.native_step import native_step
 
 RUNS = [*TRACES, "fb15k_transe_l2_400"]
 
@@ -51,3 +53,15 @@ def test_rounded_products_stay_near(golden, device, matmul, bound):
     recorded = Trace(golden / "complex.npz")
     _, losses = replay(recorded, device, matmul=matmul)
     np.testing.assert_allclose([step.total for step in losses], recorded.loss, rtol=bound)
+
+
+def test_wrong_input_is_refused(golden):
+    recorded = Trace(golden / "transe_l2_adv.npz")
+    entities, relations = recorded.host_tables()
+    step = native_step(recorded.config())
+    with pytest.raises(IndexError):
+        step.run_in_place(recorded.batch(0), _native.HostTable(10, entities.dim), relations)
+    with pytest.raises(ValueError, match="rows of another length"):
+        step.run_in_place(recorded.batch(0), entities, _native.HostTable(relations.rows, relations.dim + 1))
+    with pytest.raises(ValueError, match="no projections"):
+        step.run_in_place(recorded.batch(0), entities, relations, relations)

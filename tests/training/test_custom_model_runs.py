@@ -143,18 +143,6 @@ def test_parameters_are_trained_and_come_back(runs, capsys, tmp_path):
         (folder / "result.json").read_text())["test"]
 
 
-def test_the_seed_decides_and_nothing_else_changes(runs):
-    torch.manual_seed(1)
-    one = runs("--max_step", 20, *FLAGS)
-    expected = torch.rand(3)
-    torch.manual_seed(2)
-    two = runs("--max_step", 20, *FLAGS)
-    torch.manual_seed(1)
-    assert torch.equal(torch.rand(3), expected)  # the caller's random numbers are as they were
-    assert tables(one) == tables(two)
-    assert all(np.array_equal(value, state(two)[name]) for name, value in state(one).items())
-
-
 def test_other_threads_are_reported(runs, monkeypatch, capsys):
     """The sums of torch depend on them in their last bits."""
     folder = runs("--max_step", 3, *FLAGS)

@@ -171,11 +171,10 @@ def test_a_validation_changes_nothing(runs, model):
     assert learned(validated) == plain
 
 
-@pytest.mark.parametrize("model", ["Dropping", "Noisy"])
-def test_workers_draw_each_their_own(runs, model, interpreter, monkeypatch):
+def test_workers_draw_each_their_own(runs, interpreter, monkeypatch):
     """Two with the same triples would else drop the same columns; and both flags and bytes are the same again."""
     monkeypatch.setattr(sys, "executable", interpreter)  # of the workers
-    two = [*flags(model), "--num_proc", 2]
+    two = [*flags("Dropping"), "--num_proc", 2]
     one = learned(runs(*two))
     assert learned(runs(*two)) == one
 

@@ -97,9 +97,15 @@ def train(monkeypatch, small, tmp_path, capsys):
     return run
 
 
-@pytest.mark.parametrize("steps", [0, 3])
 @pytest.mark.parametrize("kind", [kind for kind in WRONG if kind != "heads alone"])
-def test_what_is_no_score(train, refused, kind, steps):
+def test_what_is_no_score(kind):
+    with pytest.raises(InputError, match=rf"score\(\) of the model Wrong {WRONG[kind][1]}"):
+        custom_scores(Wrong(kind), *(torch.ones(4, 6) for _ in range(3)))
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize("kind", ["keepdim", "its own error"])
+def test_it_is_said_of_a_run(train, refused, kind, steps):
     with refused(rf"score\(\) of the model wrong_models:Wrong\('{kind}'\) {WRONG[kind][1]}"):
         train(f"Wrong('{kind}')", "--max_step", steps)
 

@@ -98,7 +98,7 @@ TEST_P(CacheIndexTest, BehavesLikeADictionaryWithScores) {
     }
     ASSERT_EQ(index.size(), static_cast<Slot>(dictionary.rows.size()));
   }
-  const auto entries = index.export_batch(0, index.capacity());
+  const auto entries = index.entries();
   ASSERT_EQ(entries.size(), dictionary.rows.size());
   for (const CacheEntry& entry : entries) {
     const auto& row = dictionary.rows.at(entry.key);
@@ -119,7 +119,7 @@ TEST(CacheIndex, FindWorksAtFullLoadForKeysBeyond32Bits) {
     index.insert_and_evict(static_cast<Key>(random() >> 1), 1);
   }
   EXPECT_EQ(index.size(), 1000);
-  for (const CacheEntry& entry : index.export_batch(0, 1000)) EXPECT_EQ(index.find(entry.key), entry.slot);
+  for (const CacheEntry& entry : index.entries()) EXPECT_EQ(index.find(entry.key), entry.slot);
 }
 
 TEST(CacheIndex, KeysOfTheCurrentTimeStayAndFurtherOnesAreRejected) {
@@ -143,7 +143,7 @@ TEST(CacheIndex, RefusesWhatItCannotHold) {
 TEST(CacheIndex, RestoreRefusesTheContentsOfAnotherCache) {
   CacheIndex small(300, ScorePolicy::kLru), other(200, ScorePolicy::kLru);
   for (Key key = 0; key < 300; ++key) small.insert_and_evict(key, 1);
-  auto entries = small.export_batch(0, 300);
+  auto entries = small.entries();
   EXPECT_THROW(other.restore(entries), std::invalid_argument);
   EXPECT_EQ(other.size(), 0);
   entries.push_back(entries.front());

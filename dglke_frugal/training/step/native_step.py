@@ -32,10 +32,9 @@ class NativeStep(HostStep):
         self._native = native_step(self._config, self._threads)  # it keeps nothing from one step to the next
 
 
-def native_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None):
+def native_step(config: StepConfig, threads: Optional[int] = None):
     """The _native.TrainStep that computes `config`, on `threads` threads (default: as many as CPU kernels use).
 
-    `instruction_set` ("baseline", "avx512") is for tests: the default is the best the processor has, with the same
-    bits. Raises ValueError if the dimensions do not fit the model, or for less than one thread.
+    Raises ValueError if the dimensions do not fit the model, or for less than one thread.
     """
-    return _native.TrainStep(config, _native.num_threads() if threads is None else threads, instruction_set)
+    return _native.TrainStep(config, _native.num_threads() if threads is None else threads)

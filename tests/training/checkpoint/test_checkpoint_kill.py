@@ -2,11 +2,8 @@
 import itertools
 import gc
 import os
-import random
 import shutil
-import signal
 import sys
-import time
 import traceback
 
 import numpy as np
@@ -46,37 +43,6 @@ def in_child(work):
     except BaseException:
         traceback.print_exc()
         os._exit(1)
-
-
-def write_forever(path, progress):
-    folder = CheckpointFolder(path)
-    last = folder.last()
-    step = last.step if last else 0
-    while True:
-        step += 1
-        folder.save(step, arrays(step), {"a": 1}, {"step": step})
-        if step % 3 == 0:
-            folder.mark_best(step)
-        os.write(progress, step.to_bytes(8, "little"))
-
-
-def test_killed_at_random_moments(tmp_path):
-    rng = random.Random(0)
-    reached = 0
-    for _ in range(40):
-        reading, writing = os.pipe()
-        child = in_child(lambda: write_forever(tmp_path, writing))
-        os.close(writing)
-        with open(reading, "rb", buffering=0) as progress:
-            saved = progress.read(8)
-            time.sleep(rng.uniform(0, 0.03))
-            os.kill(child, signal.SIGKILL)
-            assert os.waitpid(child, 0)[1] == signal.SIGKILL
-            saved = (saved + progress.read())[-8:]
-        reached = check(tmp_path, max(reached + 1, int.from_bytes(saved, "little")))
-    CheckpointFolder(tmp_path).save(reached + 1, arrays(reached + 1), {"a": 1}, {"step": reached + 1})
-    hidden = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
-    assert not hidden, "a later writer clears away what the killed ones left"
 
 
 def test_dead_at_every_operation_on_files(tmp_path):

@@ -36,10 +36,7 @@ def test_a_cut_link_is_noticed_by_both_and_the_run_goes_on(machines, seed):
         assert [process.returncode for process in processes] == [1, 1], outputs
         assert "machine 1 (" in outputs[0].splitlines()[-1] and "machine 0 (" in outputs[1].splitlines()[-1], outputs
         assert all(f"--resume {folder}" in output.splitlines()[-1] for output in outputs)
-        subprocess.run(["ip", "-n", names[1], "link", "set", namespaces.CARD, "up"], check=True)
-        last = max(int(path.name[5:]) for path in folder.glob("checkpoints/step-*")) + 20
-        processes = start(names, ["--resume", folder, "--max_step", last, "--machine_timeout", 60])
-        outputs = [process.communicate(timeout=180)[0] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0], outputs
+    last = max(int(path.name[5:]) for path in folder.glob("checkpoints/step-*")) + 20
+    machines.run_all(2, "--max_step", last, "--machine_timeout", 60, resume=folder)
     one, _ = machines.run("--max_step", last, "--partition", "hash", "--num_proc", 2)
     assert_same(trained(folder), trained(one))

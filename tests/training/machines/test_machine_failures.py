@@ -35,7 +35,7 @@ def sentence_of(outputs):
     return [output.strip().splitlines()[-1] if output.strip() else "" for output in outputs]
 
 
-@pytest.mark.parametrize("count, victim, step", [(2, 1, 7), (2, 0, 9), (3, 2, 1), (3, 1, 11)])
+@pytest.mark.parametrize("count, victim, step", [(2, 0, 9), (3, 1, 7), (3, 2, 1)])
 def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, count, victim, step):
     arguments, folder = machines.arguments("--max_step", 14, "--checkpoint_interval", 3)
     processes = machines.start_all(count, arguments, suffering=at_step(step, victim, KILL))
@@ -91,7 +91,6 @@ if os.environ["RANK"] == "0":
 
 def test_a_machine_ends_with_the_others_although_nobody_reads_what_it_says(machines):
     """As after the end of a terminal, or of torchrun."""
-    machines.interpreter = sys.executable  # so that the machine itself is what stops
     arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 3)
     first, second = machines.start_all(2, arguments, suffering=at_step(8, 1, STOP), first=WITHOUT_READERS)
     try:
@@ -106,7 +105,7 @@ def test_a_machine_ends_with_the_others_although_nobody_reads_what_it_says(machi
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_killed_while_the_machines_connect_is_named(machines, victim):
     """In one sentence for each of the others, without what torch's sockets have to say, and within the timeout."""
-    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 10)
+    arguments, _ = machines.arguments("--max_step", 14, "--machine_timeout", 5)
     machines.interpreter = sys.executable  # which has torch print as the package sets it up
     processes = machines.start_all(3, arguments, first=KILLED_WHEN_ALL_CONNECT.format(victim=victim))
     codes, outputs = machines.end_all(processes)
@@ -207,7 +206,6 @@ def test_a_machine_has_read_why_all_end_before_it_says_that_it_knows(watch):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
-    machines.interpreter = sys.executable  # so that the machine itself is what goes on
     arguments, folder = machines.arguments("--max_step", 14, "--checkpoint_interval", 3, "--machine_timeout", 5)
     processes = machines.start_all(2, arguments, suffering=at_step(8, victim, STOP))
     other = processes[1 - victim]

@@ -195,13 +195,6 @@ def test_a_rank_that_is_killed_stops_all(columns, first, gpu):
     assert re.search("Rank 1 .*has ended", last_line(process, others))
 
 
-def test_a_rank_that_throws_stops_all_with_its_message(columns):
-    arguments, _ = columns.arguments("--gpu", 0, 0, 0, "--parallel", "columns", "--max_step", 1_000_000)
-    fails = "if rank == 1 and step == 40: raise RuntimeError('the disk is on fire')"
-    process = columns.start(arguments, suffering=fails, interpreter=columns.interpreter)
-    assert "the disk is on fire" in last_line(process, {})
-
-
 def test_a_device_that_fails_stops_all(columns):
     columns.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
     arguments, _ = columns.arguments(*SHARDED, "--max_step", 1_000_000)

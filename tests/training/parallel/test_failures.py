@@ -128,8 +128,7 @@ def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
     assert_same(trained(folder), ranks.oracle(folder, *given, steps=done + 11))
 
 
-@pytest.mark.parametrize("whom, number", [("all", signal.SIGINT), ("all", signal.SIGUSR1), ("one", signal.SIGTERM),
-                                          ("one", signal.SIGHUP)])
+@pytest.mark.parametrize("whom, number", [("all", signal.SIGINT), ("one", signal.SIGTERM)])
 def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom, number):
     process, folder, others = ranks.begin("--num_proc", 3, suffering=SLOW_FROM_STEP_21)
     if whom == "all":
