@@ -1,6 +1,6 @@
 """Filtered test of a whole test set: ours and DGL-KE's, one after the other on the same tables.
 
-    python -m benchmarks.eval --json FILE [--data_path data] [--run ckpts/TransE_l2_FB15k_0]
+    python -m benchmarks.eval --json FILE [--data_path data] [--run ckpts/TransE_l2_FB15k_0] [--gpu 0]
 
 Without --run the tables are random, which times the same work but says nothing about the metrics of a trained model.
 The floor is the arithmetic: distinct queries x entities x dim x 2 operations at the machine's float32 rate.
@@ -20,11 +20,11 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.data import load_graph
-from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Metrics, Protocol, evaluate
+from dglke_frugal.evaluation import SIDES, KnownTriples, Metrics, Protocol, evaluate
 from dglke_frugal.inference.tables import read_config, read_model
-from dglke_frugal.models import find_model
 
 from . import result_file
+from .eval_on_gpu import gpu_leg, random_model
 
 
 def arguments():
@@ -41,24 +41,9 @@ def arguments():
         "--vanilla_triples", type=int,
         help="let DGL-KE rank only about so many triples, evenly spaced, and scale its time; 0 for none")
     parser.add_argument("--batch_size_eval", default="16", help="of DGL-KE")
+    parser.add_argument("--gpu", type=int, default=-1, help="test on this GPU as well, then all models; -1 for none")
+    parser.add_argument("--compare_every", type=int, default=40, help="triples apart that other models' ranks compare")
     return parser.parse_args()
-
-
-def random_model(name, graph, hidden_dim, gamma):
-    """Tables of random rows, uniform as training starts from, but wide enough to tell entities apart."""
-    scorer = find_model(name)
-    double = name == "RotatE"
-    hidden = hidden_dim // 2 if double else hidden_dim
-    dims = scorer.dims(hidden, double, False)
-    rng = np.random.default_rng(0)
-    bound = (gamma + 2) / hidden_dim
-
-    def rows(count, dim):
-        return (2 * bound * rng.random((count, dim), np.float32) - np.float32(bound)).astype(np.float32)
-
-    projection = rows(graph.n_relations, dims.projection) if dims.projection else None
-    return EmbeddingModel(name, gamma, hidden, rows(graph.n_entities, dims.entity),
-                          rows(graph.n_relations, dims.relation), projection)
 
 
 def run_ours(model, graph, options):
@@ -137,6 +122,7 @@ def main():
             {"vanilla_triples": len(ranks["head"]), "vanilla_measured_seconds": measured,
              "vanilla_eval_seconds": measured * scale, "vanilla_batch_size_eval": int(options.batch_size_eval),
              "frugal_over_vanilla_eval": measured * scale / seconds, **compare_ranks(model, graph, ranks, every)})
+    result.update(gpu_leg(model, graph, evaluation, options))
     text = json.dumps(result, indent=2)
     print(text)
     result_file.write(options.json, result)
