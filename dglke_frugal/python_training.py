@@ -110,6 +110,8 @@ def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None, *
     callbacks that would never be called."""
     from .cli.train import configuration
     from .options import why_no_validations
+    from .training.run.epochs import in_steps
+    from .training.run.session import load
 
     declared, arguments = _defaults(), []
     for name, value in flags.items():
@@ -120,6 +122,9 @@ def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None, *
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
     why = why_no_validations(configured)
+    if with_callbacks and not why and configured.counts_epochs:
+        own.graph = load(configured, own.graph)
+        why = why_no_validations(in_steps(configured, len(own.graph.train), own.graph))
     if with_callbacks and why:
         why = "give valid=... or split=..., or valid=True with a data set" if not configured.evaluation.valid else why
         raise InputError(f"train(): callbacks are called after validations, and there are none: {why}")

@@ -204,6 +204,8 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
     (dict(triples=RING, callbacks=print), "callbacks are called after validations, and there are none: give valid="),
     (dict(triples=RING, valid=RING[:5], eval_interval=9, max_step=4, callbacks=print),
      "--eval_interval 9 is more than --max_step 4"),
+    (dict(triples=RING, valid=RING[:5], eval_interval=99, max_epoch=1, callbacks=print),
+     "--eval_interval 99 is more than --max_step [0-9]+; give"),
     (dict(triples=RING, max_epoch=3, max_step=4), "--max_step and --max_epoch both say"),
     (dict(triples=RING, max_epoch=-1), "--max_epoch is -1"),
     (dict(triples=RING, max_epoch=1, eval_interval="2 weeks"), "'2 weeks' is neither a number of steps nor of"),
