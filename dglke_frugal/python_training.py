@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dglke_frugal.train")
 _CALL = "train()"  # where a value was given, in sentences
 _OF_DATA = ("data_path", "format", "data_files")
+_OF_LINES = ("delimiter", "has_edge_importance")
 
 
 @shortages_as_input_errors()
@@ -160,6 +161,12 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
                              "the data set")
         return switches
     from .data.given_triples import flags_of_triples
+
+    if given or split is not None or not isinstance(triples, (str, os.PathLike)):
+        for name in _OF_LINES:
+            if plain(flags.get(name)) not in (None, _defaults()[name]):
+                raise InputError(f"train(): {name} is of files that are trained on as they are; leave it out, or give "
+                                 "triples=... alone, as the path of a file or folder")
 
     def with_switches(found: Dict[str, Any]) -> Dict[str, Any]:
         there = [name for name in held_out if any(Path(file).name.startswith(name) for file in found["data_files"])]
