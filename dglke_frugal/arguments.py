@@ -30,7 +30,7 @@ def plain(value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, str):
         return str(value)  # of NumPy's str as well
-    if hasattr(value, "tolist"):
+    if hasattr(value, "tolist") and not isinstance(value, type):
         value = value.tolist()
     if isinstance(value, np.floating):  # of more bits than Python's have
         return float(value)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dglke_frugal.train")
 _CALL = "train()"  # where a value was given, in sentences
 _OF_DATA = ("data_path", "format", "data_files")
+_OF_LINES = ("delimiter", "has_edge_importance")
 
 
 @shortages_as_input_errors()
@@ -110,6 +111,8 @@ def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None, *
     callbacks that would never be called."""
     from .cli.train import configuration
     from .options import why_no_validations
+    from .training.run.epochs import in_steps
+    from .training.run.session import load
 
     declared, arguments = _defaults(), []
     for name, value in flags.items():
@@ -120,6 +123,9 @@ def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None, *
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
     why = why_no_validations(configured)
+    if with_callbacks and not why and configured.counts_epochs:
+        own.graph = load(configured, own.graph)
+        why = why_no_validations(in_steps(configured, len(own.graph.train), own.graph))
     if with_callbacks and why:
         why = "give valid=... or split=..., or valid=True with a data set" if not configured.evaluation.valid else why
         raise InputError(f"train(): callbacks are called after validations, and there are none: {why}")
@@ -155,6 +161,12 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
                              "the data set")
         return switches
     from .data.given_triples import flags_of_triples
+
+    if given or split is not None or not isinstance(triples, (str, os.PathLike)):
+        for name in _OF_LINES:
+            if plain(flags.get(name)) not in (None, _defaults()[name]):
+                raise InputError(f"train(): {name} is of files that are trained on as they are; leave it out, or give "
+                                 "triples=... alone, as the path of a file or folder")
 
     def with_switches(found: Dict[str, Any]) -> Dict[str, Any]:
         there = [name for name in held_out if any(Path(file).name.startswith(name) for file in found["data_files"])]

@@ -67,11 +67,8 @@ def main(argv):
         return
     from ..resolve import resolve, resolve_workers
 
-    from ..training.run.epochs import in_steps
-
     config, reasons = resolve_workers(config)
-    size = _size(own, config)
-    config = in_steps(config, size.training or size.triples)
+    size, config = _sized(own, config)
     plan = resolve(config, size, reasons=reasons)
     assumed = _assumed(plan)
     if own.json:
@@ -98,7 +95,7 @@ def _plan_machines(own, config: TrainConfig) -> None:
     check_machines(config)
     if not config.batch.against_all:
         config = replace(config, device=replace(config.device, num_proc=own.nnodes, parallel="rows"))
-    size = _size(own, config)
+    size, config = _sized(own, config)
     memory = machine_plan(config, size, own.nnodes)
     network = network_plan(config, size, own.nnodes, own.network, len(os.sched_getaffinity(0)), own.one_machine)
     if own.json:
@@ -119,6 +116,14 @@ def _assumed(plan: ExecutionPlan) -> Optional[str]:
         f", and a cache of {DEFAULT_CACHE_RATIO:.0%} of the entities is assumed, which --cache_ratio and --cache_size "
         "set")
     return f"GPU {gpu} cannot be asked here how much memory it has: nothing says whether it has as much{cache}"
+
+
+def _sized(own, config: TrainConfig):
+    """(the size of the graph, the configuration with its lengths in steps of that graph)."""
+    from ..training.run.epochs import in_steps
+
+    size = _size(own, config)
+    return size, in_steps(config, size.training or size.triples)
 
 
 def _size(own, config: TrainConfig):

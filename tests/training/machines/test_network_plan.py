@@ -107,6 +107,15 @@ def test_the_command_plans_each_machine(capsys):
     assert "one machine alone would be faster" in capsys.readouterr().out
 
 
+def test_lengths_in_epochs_are_steps_of_the_graph(capsys):
+    def disk(*flags):
+        main(["plan", "--entities", "1000", "--triples", "204800", "--nnodes", "2", "--valid", "--json", *flags])
+        return json.loads(capsys.readouterr().out)["disk"]["parts"]
+
+    steps = disk("--max_step", "1000", "--eval_interval", "100")  # of 2048 triples: a hundred are an epoch
+    assert disk("--max_epoch", "10") == steps
+
+
 def test_the_command_plans_a_softmax_over_all_entities(capsys):
     given = ["plan", "--entities", "1000000", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--model_name",
              "ComplEx", "--optimizer", "adam", "--json"]
