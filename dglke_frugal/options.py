@@ -780,7 +780,7 @@ def why_no_validations(config: TrainConfig) -> Optional[str]:
         return "add --valid"
     if not config.counts_epochs and evaluation.eval_interval > run.max_step:
         return (f"--eval_interval {evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller "
-                "one")
+                "one, or more steps")
     return None
 
 

@@ -203,7 +203,7 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
     (dict(triples=RING, callbacks=None), "a callback is None; give functions"),
     (dict(triples=RING, callbacks=print), "callbacks are called after validations, and there are none: give valid="),
     (dict(triples=RING, valid=RING[:5], eval_interval=9, max_step=4, callbacks=print),
-     "--eval_interval 9 is more than --max_step 4"),
+     "--eval_interval 9 is more than --max_step 4; give a smaller one, or more steps"),
     (dict(triples=RING, valid=RING[:5], eval_interval=99, max_epoch=1, callbacks=print),
      "--eval_interval 99 is more than --max_step [0-9]+; give"),
     (dict(triples=RING, has_edge_importance=True), "has_edge_importance is of files .*; leave it out, or give triples"),

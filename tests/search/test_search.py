@@ -511,7 +511,7 @@ def test_failures_are_reported_and_end_a_search_that_has_nothing_else(
     (["--hiden_dim", 3], "there is no flag --hiden_dim"),
     (["--neg_sample_size", 0], "--neg_sample_size is 0"),
     (["--eval_interval", 61], "--eval_interval 61 is more than --max_step 60, so trials would have no validation"),
-    (["--data_files", "train.txt"], "--valid needs triples that small does not have"),
+    (["--data_files", "train.txt"], "--valid needs triples that small does not have; give them"),
     (["--trials", 10**30], "--trials is 1000"),
     (["--search_seed", -1], "--search_seed is -1"),
     (["--seconds", "nan"], "--seconds is nan")])

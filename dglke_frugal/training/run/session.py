@@ -247,8 +247,8 @@ def load(config: TrainConfig, read: Optional[KnowledgeGraph] = None) -> Knowledg
     needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
     for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):
-            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out, or give them "
-                             "with --data_files")
+            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; give them with --data_files, "
+                             f"or leave out what asks for them, {flag} or a --preset that has it")
     if not len(loaded.train):
         raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
     return loaded
