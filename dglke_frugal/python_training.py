@@ -145,7 +145,7 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
 
 
 def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any],
-                configure: Callable[..., object]) -> Dict[str, Any]:
+                configure: Callable[..., Tuple[Any, TrainConfig]]) -> Dict[str, Any]:
     """The flags that say which data to train on, and whether to rank valid and test. configure(flags, graph) refuses
     flags that do not go with the graph, before its files are written."""
     held_out = {"valid": valid, "test": test}
@@ -161,6 +161,7 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
                              "the data set")
         return switches
     from .data.given_triples import flags_of_triples
+    from .training.run.session import load
 
     if given or split is not None or not isinstance(triples, (str, os.PathLike)):
         for name in _OF_LINES:
@@ -178,7 +179,8 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
 
     def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
         with _quiet(), _lines_go(_DROPPED):  # which the run itself prints
-            configure({**flags, **with_switches(found)}, graph)
+            _, configured = configure({**flags, **with_switches(found)}, graph)
+            load(configured, graph)  # which refuses a graph without the triples that a preset ranks
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
     dataset = flags.get("dataset")

@@ -202,6 +202,7 @@ def test_valid_and_test_are_triples_or_switches(tmp_path):
     (dict(triples=RING, callbacks=3), "a callback is 3; give functions"),
     (dict(triples=RING, callbacks=None), "a callback is None; give functions"),
     (dict(triples=RING, callbacks=print), "callbacks are called after validations, and there are none: give valid="),
+    (dict(triples=RING, preset="wn18rr/complex"), "leave out what asks for them, --test or a --preset that has it"),
     (dict(triples=RING, valid=RING[:5], eval_interval=9, max_step=4, callbacks=print),
      "--eval_interval 9 is more than --max_step 4; give a smaller one, or more steps"),
     (dict(triples=RING, valid=RING[:5], eval_interval=99, max_epoch=1, callbacks=print),
