@@ -212,7 +212,7 @@ def check_kinds(path: str | os.PathLike, content: Any, kinds: Any, remedy: str) 
     """Raise InputError, with the remedy, for the content of a JSON file in which a value is of another kind. Values in
     it may be missing, or null.
 
-    kinds: a type, of which float is any number; a dictionary of those of some keys; or a list with that of all items.
+    kinds: a type (float: any number); a dictionary of the kinds of some keys; or a list with the kind of all items.
     """
     wrong = "" if content is None else _of_another_kind(content, kinds)
     if wrong is not None:

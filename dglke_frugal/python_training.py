@@ -123,8 +123,10 @@ def _configured(flags: Dict[str, Any], graph: Optional[KnowledgeGraph] = None, *
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
     why = why_no_validations(configured)
-    if with_callbacks and not why and configured.counts_epochs:
-        own.graph = load(configured, own.graph)
+    counts_epochs = with_callbacks and not why and configured.counts_epochs
+    if own.graph is not None or counts_epochs:
+        own.graph = load(configured, own.graph)  # which refuses a graph without the triples that a preset ranks
+    if counts_epochs:
         why = why_no_validations(in_steps(configured, len(own.graph.train), own.graph))
     if with_callbacks and why:
         why = "give valid=... or split=..., or valid=True with a data set" if not configured.evaluation.valid else why
@@ -145,7 +147,7 @@ def _refuse_other_data(flags: Dict[str, Any]) -> None:
 
 
 def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any],
-                configure: Callable[..., Tuple[Any, TrainConfig]]) -> Dict[str, Any]:
+                configure: Callable[..., object]) -> Dict[str, Any]:
     """The flags that say which data to train on, and whether to rank valid and test. configure(flags, graph) refuses
     flags that do not go with the graph, before its files are written."""
     held_out = {"valid": valid, "test": test}
@@ -161,7 +163,6 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
                              "the data set")
         return switches
     from .data.given_triples import flags_of_triples
-    from .training.run.session import load
 
     if given or split is not None or not isinstance(triples, (str, os.PathLike)):
         for name in _OF_LINES:
@@ -179,8 +180,7 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str
 
     def check(found: Dict[str, Any], graph: KnowledgeGraph) -> None:
         with _quiet(), _lines_go(_DROPPED):  # which the run itself prints
-            _, configured = configure({**flags, **with_switches(found)}, graph)
-            load(configured, graph)  # which refuses a graph without the triples that a preset ranks
+            configure({**flags, **with_switches(found)}, graph)
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
     dataset = flags.get("dataset")

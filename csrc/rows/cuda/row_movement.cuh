@@ -224,10 +224,10 @@ inline Movement movement_of(std::int64_t rows, int lanes, const Blocks& most, in
 
 // bytes: of a row.
 inline Movement prefetch_movement(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes) {
-  const Blocks& few = bytes < kLongRow ? kShortPrefetchBlocks : kPrefetchBlocks;
-  const bool are_many = rows >= kManyRows;
-  return movement_of(rows, lanes, blocks_by(crossing, are_many ? kManyPrefetchBlocks : few, kFewPrefetchBlocks),
-                     are_many ? kManyTogether : kMostTogether);
+  if (crossing == Crossing::kBus && rows >= kManyRows)
+    return movement_of(rows, lanes, kManyPrefetchBlocks, kManyTogether);
+  const Blocks& usual = bytes < kLongRow ? kShortPrefetchBlocks : kPrefetchBlocks;
+  return movement_of(rows, lanes, blocks_by(crossing, usual, kFewPrefetchBlocks), kMostTogether);
 }
 
 // parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.
