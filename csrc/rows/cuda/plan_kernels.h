@@ -37,10 +37,9 @@ inline constexpr Blocks kBusBlocks{48, 256}, kPrefetchBlocks{16, 64}, kShortPref
 inline constexpr Blocks kBoundWriteBackBlocks{32, 64}, kShortWriteBackBlocks{16, 128};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
 // Of a step with many rows the computation waits for the bus. Few threads store, and each waits for what it has stored:
-// requests of reads wait behind the stores that are under way. A thread reads kManyTogether rows at a time.
+// requests of reads wait behind the stores that are under way.
 inline constexpr std::int64_t kManyRows = 1 << 17;
-inline constexpr int kManyTogether = 2;
-inline constexpr Blocks kManyPrefetchBlocks{8, 256}, kManyWriteBackBlocks{16, 64};
+inline constexpr Blocks kManyPrefetchBlocks{8, 256}, kManyWriteBackBlocks{24, 64};
 inline constexpr Blocks kFewPrefetchBlocks{4, 512}, kFewWriteBackBlocks{1, 512};  // of small tables
 inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};

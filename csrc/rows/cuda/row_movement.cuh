@@ -224,9 +224,8 @@ inline Movement movement_of(std::int64_t rows, int lanes, const Blocks& most, in
 
 // bytes: of a row.
 inline Movement prefetch_movement(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes) {
-  if (crossing == Crossing::kBus && rows >= kManyRows)
-    return movement_of(rows, lanes, kManyPrefetchBlocks, kManyTogether);
-  const Blocks& usual = bytes < kLongRow ? kShortPrefetchBlocks : kPrefetchBlocks;
+  const Blocks& few = bytes < kLongRow ? kShortPrefetchBlocks : kPrefetchBlocks;
+  const Blocks& usual = rows < kManyRows ? few : kManyPrefetchBlocks;
   return movement_of(rows, lanes, blocks_by(crossing, usual, kFewPrefetchBlocks), kMostTogether);
 }
 
