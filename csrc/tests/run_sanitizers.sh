@@ -1,10 +1,11 @@
 #!/bin/sh
-# Builds and runs the tests of threads, engine, batches, exchange and owner transfer under the thread sanitizer and the
-# address sanitizer, and checks clang's thread-safety analysis. For CI: any report fails.
+# Builds and runs the tests of threads, engine, batches, exchange and owner transfer, under the thread sanitizer and
+# then under those of addresses and of undefined behaviour, and checks clang's thread-safety analysis. Any report fails.
 # Usage: csrc/tests/run_sanitizers.sh [build folder] (default: build/sanitizers)
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$source/build/sanitizers}
+programs="engine/test_engine sampler/test_batch_threads comm/test_exchange comm/test_owner_transfer base/test_parallel"
 # Those race: that is what is broken.
 broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*:OwnerTransferMutations*:SynchronisedRanks.Each*IsNeeded'
 
@@ -19,13 +20,15 @@ fi
 
 export TSAN_OPTIONS=halt_on_error=1
 half() {  # of the tests of a program: sanitizer, program, which half
-  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 3600 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
+  [ "$1" = thread ] && wanted="-$broken" || wanted="*"
+  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 3600 \
+    "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="$wanted"
 }
 run() {
-  for test in engine/test_engine sampler/test_batch_threads comm/test_exchange comm/test_owner_transfer base/test_parallel; do
-    half "$1" $test 0 &
+  for test in $programs; do
+    half "$1" "$test" 0 &
     first=$!
-    half "$1" $test 1 || return 1
+    half "$1" "$test" 1 || return 1
     wait $first || return 1
   done
   echo "$1 sanitizer: clean"
@@ -34,6 +37,7 @@ run() {
 for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
-  cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_owner_transfer test_parallel > /dev/null
+  # shellcheck disable=SC2086
+  cmake --build "$build/$sanitizer" --target $(basename -a $programs) > /dev/null
   run "$sanitizer"
 done

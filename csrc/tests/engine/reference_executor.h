@@ -1,4 +1,4 @@
-// A rank on the CPU, for tests, stress and benchmarks: follows plans with plain loops, its cache a buffer.
+// A rank on the CPU, for tests: follows plans with plain loops, its cache a buffer.
 //
 // What a device kernel has to do is exactly what step() does, in the same order.
 #pragma once
