@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import weakref
 from pathlib import Path
 
 IMPORTED = ("torch", "torch._dynamo", "dglke_frugal.cli.main", "dglke_frugal.cli.train",
@@ -32,10 +33,11 @@ START_SECONDS = 300
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGTSTP, signal.SIGCONT)
 INSTEAD = {signal.SIGTSTP: signal.SIGSTOP}  # which would stop the script alone
 
-# Run by an interpreter with nothing imported, since it is started for each process.
+# Run by an interpreter with nothing imported, since it is started for each process: `signal` and `socket`, which make
+# enumerations of their constants, take half of its time.
 SCRIPT = """#!{python} -SE
-import marshal, os, signal, socket, sys, time
-connection = socket.socket(socket.AF_UNIX)
+import _signal, _socket, marshal, os, sys, time
+connection = _socket.socket(_socket.AF_UNIX)
 for _ in range({seconds} * 50):
     try:
         connection.connect({path!r})
@@ -47,14 +49,15 @@ for name in os.listdir("/proc/self/fd"):
     if int(name) > 2 and int(name) != connection.fileno() and os.path.exists("/proc/self/fd/" + name):
         files.append(int(name))
 request = marshal.dumps((sys.argv, dict(os.environ), os.getcwd(), files))
-socket.send_fds(connection, [len(request).to_bytes(8, "little")], files)
+rights = b"".join(number.to_bytes(4, sys.byteorder) for number in files)
+connection.sendmsg([len(request).to_bytes(8, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
 connection.sendall(request)
 for number in {forwarded!r}:
-    signal.signal(number, lambda number, frame: connection.send(bytes([number])))
+    _signal.signal(number, lambda number, frame: connection.send(bytes([number])))
 status = int.from_bytes(connection.recv(4), "little")
 if os.WIFSIGNALED(status):
     if os.WTERMSIG(status) in {forwarded!r}:
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        _signal.signal(os.WTERMSIG(status), _signal.SIG_DFL)
     os.kill(os.getpid(), os.WTERMSIG(status))
 os._exit(os.WEXITSTATUS(status))
 """
@@ -92,51 +95,70 @@ def serve(path, interpreter):
     for name in IMPORTED:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
+    for finalizer in weakref.finalize._registry:  # torch's libraries take a tenth of a second to give back
+        finalizer.atexit = False
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who attend to one process each
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path + ".new")
         listening.listen()
         os.rename(path + ".new", path)
+        running = {}  # (process, its script's connection, file that is ready when the process has ended) by each file
         while True:
-            ready, _, _ = select.select([listening, sys.stdin], [], [])
-            if sys.stdin in ready:
-                os._exit(0)  # without what libraries report at the end
-            connection, _ = listening.accept()
-            if os.fork() == 0:
-                listening.close()
-                _attend(connection, interpreter)
-            connection.close()
+            for file in select.select([listening, sys.stdin, *running], [], [])[0]:
+                if file is sys.stdin:
+                    os._exit(0)  # without what libraries report at the end
+                if file is listening:
+                    connection, _ = listening.accept()
+                    process = _start(connection, interpreter, [listening, *running])
+                    if process is not None:
+                        ended = os.pidfd_open(process)
+                        running[connection] = running[ended] = process, connection, ended
+                elif file in running:
+                    process, connection, ended = running[file]
+                    number = _receive(connection, 1) if file is connection else b""
+                    if number:
+                        os.kill(process, INSTEAD.get(number[0], number[0]))
+                        continue
+                    if file is connection:  # the script is gone
+                        os.kill(process, signal.SIGKILL)
+                    status = os.waitpid(process, 0)[1]
+                    with contextlib.suppress(OSError):
+                        connection.sendall(status.to_bytes(4, "little"))
+                    del running[connection], running[ended]
+                    connection.close()
+                    os.close(ended)
 
 
-def _attend(connection, interpreter):
-    """Fork the process that a script asks for, and tell it how that ended. Does not return."""
+def _receive(connection, most):
+    """What a script has sent; nothing if it is gone."""
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        return connection.recv(most)
+    except OSError:
+        return b""
+
+
+def _start(connection, interpreter, files):
+    """Fork the process that a script asks for; None if the script is gone. files: of the server, which the process
+    closes."""
+    try:
         size, received, _, _ = socket.recv_fds(connection, 8, 64)
-        request = b""
-        while len(request) < int.from_bytes(size, "little"):
-            request += connection.recv(1 << 20)
-        argv, environment, folder, files = marshal.loads(request)
+    except OSError:
+        return None
+    missing, request = int.from_bytes(size, "little"), b""
+    while len(request) < missing and (part := _receive(connection, 1 << 20)):
+        request += part
+    process = None
+    if 0 < len(request) == missing:
+        argv, environment, folder, numbers = marshal.loads(request)
         process = os.fork()
         if process == 0:
-            connection.close()
-            _become([interpreter, *argv[1:]], environment, folder, dict(zip(files, received)))
-        for each in received:
-            os.close(each)
-        ended = os.pidfd_open(process)
-        while True:
-            ready, _, _ = select.select([connection, ended], [], [])
-            if ended in ready:
-                break
-            number = connection.recv(1)
-            os.kill(process, INSTEAD.get(number[0], number[0]) if number else signal.SIGKILL)  # the script is gone
-        connection.sendall(os.waitpid(process, 0)[1].to_bytes(4, "little"))
-    except BrokenPipeError:
-        pass
-    finally:
-        os._exit(0)
+            for file in [connection, *files]:
+                os.close(file if isinstance(file, int) else file.detach())
+            _become([interpreter, *argv[1:]], environment, folder, dict(zip(numbers, received)))
+    for each in received:
+        os.close(each)
+    return process
 
 
 def _become(argv, environment, folder, files):
