@@ -7,6 +7,7 @@ must not make an old abbreviation ambiguous. So ours are taken out first, by the
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import sys
 from dataclasses import dataclass
@@ -62,12 +63,14 @@ class Parser(argparse.ArgumentParser):
         return [name for name in (*self._option_string_actions, *ours) if name.startswith("--")]
 
 
+@functools.lru_cache(maxsize=None)  # a command parses its flags some times, as files give more of them
 def new_flags(**defaults: Any) -> Parser:
     """Parser of the flags that DGL-KE does not have. defaults: as of ArgumentParser's argument_default."""
     parser = Parser(prog="dglke_train", add_help=False, allow_abbrev=False, **defaults)
     return _with_options(parser, (each for each in EVERY.values() if not each.of_dglke))
 
 
+@functools.lru_cache(maxsize=None)
 def dglke_flags(**defaults: Any) -> Parser:
     """Parser of DGL-KE's flags (its git HEAD), with its names, defaults and abbreviations. defaults: as new_flags."""
     parser = Parser(prog="dglke_train", add_help=False, **defaults)
