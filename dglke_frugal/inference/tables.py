@@ -132,8 +132,8 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
     try:
         table = read_npy(path)
     except FileNotFoundError:
-        raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
-                         "and that the run did not use --no_save_emb") from None
+        raise InputError(f"there is no {path}; a training without --no_save_emb writes tables, whose names begin with "
+                         "those of its data set and model") from None
     except (OSError, ValueError) as error:
         remedy = remedy_of_reading(error, "copy it again from the run that wrote it")
         raise InputError(f"cannot read {path}: {error}; {remedy}") from error
