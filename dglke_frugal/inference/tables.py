@@ -59,13 +59,13 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
         items = value if isinstance(value, list) else []
         if not isinstance(value, kind) or isinstance(value, bool) or not all(isinstance(item, str) for item in items):
             raise InputError(
-                f"{path} has {shown(repr(value))} for {key!r}; put the value given to the training run there")
+                f"{path} has {shown(value, repr)} for {key!r}; put the value given to the training run there")
     if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:
         raise InputError(
             f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
     if config.setdefault("score_rule", score_rule_of_dglke_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
-            f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}")
+            f"{path} has {shown(config['score_rule'], repr)} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}")
     if not (1 <= config["hidden_dim"] < 2**63 and abs(config["gamma"]) <= LARGEST):
         raise InputError(f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
                          "put the values given to the training run there")
