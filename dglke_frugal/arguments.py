@@ -31,7 +31,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)  # of NumPy's str as well
     if hasattr(value, "tolist") and not isinstance(value, type):
-        value = value.tolist()
+        try:
+            value = value.tolist()
+        except RuntimeError:  # of a tensor without numbers, on the device "meta", or with some of them
+            return value
     if isinstance(value, np.floating):  # of more bits than Python's have
         return float(value)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Set, type)):
@@ -44,28 +47,28 @@ def integer(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     number = _index(value)
     if number is None or not least <= number <= most:
         upper = "" if most == 2**63 - 1 else f" and at most {most}"
-        raise InputError(f"{name} is {shown(repr(plain(value)))}; give an integer of at least {least}{upper}")
+        raise InputError(f"{name} is {shown(plain(value), repr)}; give an integer of at least {least}{upper}")
     return number
 
 
 def switch(name: str, value: Any) -> bool:
     """True or False, of Python or NumPy. InputError for anything else."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} is {shown(repr(plain(value)))}; give True or False")
+        raise InputError(f"{name} is {shown(plain(value), repr)}; give True or False")
     return bool(value)
 
 
 def one_of(what: str, value: Any, choices: Sequence[str]) -> str:
     """One of some names. InputError for anything else. what: as in "there is no measure 'taxi'"."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"there is no {what} {shown(repr(value))}; choose one of {', '.join(choices)}")
+        raise InputError(f"there is no {what} {shown(value, repr)}; choose one of {', '.join(choices)}")
     return value
 
 
 def path(name: str, value: Any) -> Path:
     """A path given as text or as a path object, as file_path has it. InputError for anything else."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str) or "\0" in os.fspath(value):
-        raise InputError(f"{name} is {shown(repr(value))}; give a path, as text or a pathlib.Path")
+        raise InputError(f"{name} is {shown(value, repr)}; give a path, as text or a pathlib.Path")
     return Path(file_path(value))
 
 
@@ -155,7 +158,7 @@ def _columns(triples: Any) -> tuple:
         turned = "; give its transpose, .T" if array.ndim == 2 and array.shape[0] == 3 else ""
         raise InputError(f"{_FORMS}, and not an array of shape {array.shape}{turned}")
     if isinstance(triples, (str, bytes)) or not isinstance(triples, Iterable):
-        raise InputError(f"{_FORMS}, and not {shown(repr(triples))}")
+        raise InputError(f"{_FORMS}, and not {shown(triples, repr)}")
     return _of_sequence(triples, list(triples))
 
 
@@ -176,7 +179,7 @@ def _of_sequence(given: Any, members: list) -> tuple:
         return tuple(members)
     if any(single):
         place = single.index(True)
-        raise InputError(f"{_FORMS}, and item {place} is {shown(repr(members[place]))}")
+        raise InputError(f"{_FORMS}, and item {place} is {shown(members[place], repr)}")
     members = [member if hasattr(member, "__len__") else list(member) for member in members]
     lengths, tuples = [len(member) for member in members], [isinstance(member, tuple) for member in members]
     rows = set(lengths) == {3}
@@ -200,11 +203,11 @@ def _of_sequence(given: Any, members: list) -> tuple:
 def as_array(items: Any) -> Optional[np.ndarray]:
     """An array, tensor or column of a table as NumPy's; None for all else. InputError for masked elements, and for a
     tensor that NumPy cannot hold."""
-    if hasattr(items, "detach"):
-        items = items.detach().cpu()
     if np.ma.is_masked(items):
         raise InputError("an array of ids has masked elements; leave them out")
     try:
+        if hasattr(items, "detach"):
+            items = items.detach().cpu()
         return np.asarray(items) if hasattr(items, "__array__") else None
     except (TypeError, RuntimeError) as error:
         raise InputError(f"a tensor of {items.dtype} is no array of ids ({first_line(error)}); give integers in a "
@@ -216,20 +219,20 @@ def _index(value: Any) -> Optional[int]:
     value = plain(value) if hasattr(value, "tolist") else value
     try:
         return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
+    except (TypeError, RuntimeError):
         return None
 
 
 def _id(what: str, item: Any, id_of: Optional[Callable[[str], int]]) -> int:
     if isinstance(item, str):
         if id_of is None:
-            raise InputError(f"{what}: {shown(repr(str(item)))} is a name; give ids here, which Run.rank makes of "
+            raise InputError(f"{what}: {shown(str(item), repr)} is a name; give ids here, which Run.rank makes of "
                              "names")
         return id_of(str(item))
     number = _index(item)
     if number is None:
         message, text = ("neither the id nor the name", " or text") if id_of else ("not the id", "")
-        raise InputError(f"{shown(repr(plain(item)))} is {message} of one {_role(what)}; give integers{text}")
+        raise InputError(f"{shown(plain(item), repr)} is {message} of one {_role(what)}; give integers{text}")
     return number
 
 

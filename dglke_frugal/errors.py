@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from typing import Iterator, Optional
+from typing import Callable, Iterator, Optional
 
 
 class InputError(Exception):
@@ -16,10 +16,10 @@ class InputError(Exception):
     """
 
 
-def shown(value: object) -> str:
-    """A value that somebody gave, for a sentence: one line, and not longer than it can be read."""
+def shown(value: object, form: Callable[[object], str] = str) -> str:
+    """A value that somebody gave, for a sentence: one line, and not longer than it can be read. form: str or repr."""
     try:
-        text = re.sub(r"\s*\n\s*", " ", str(value))
+        text = re.sub(r"\s*\n\s*", " ", form(value))
     except ValueError:  # Python refuses to write integers of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"

@@ -23,6 +23,7 @@ several tables. torch.optim.lr_scheduler changes its learning rate:
 """
 from __future__ import annotations
 
+import ctypes
 import math
 from collections import defaultdict
 from typing import Any, Callable, Mapping, Optional, Tuple
@@ -50,8 +51,8 @@ class RowOptimizer(torch.optim.Optimizer):
     def __init__(self, lr: float, *, clip: Optional[float] = None, **settings: Any):
         """lr: the step size, at least 0. clip: the largest norm of the sum of a row's gradients; a larger one is scaled
         down to it. settings: of a derived class, for param_groups. Raises ValueError."""
-        if clip is not None and not (_is_finite(clip) and clip > 0):
-            raise ValueError(f"clip is a norm above 0, not {clip!r}")
+        if clip is not None and not 0 < _float32(clip) < math.inf:
+            raise ValueError(f"clip is a float32 norm above 0, not {clip!r}")
         settings.update(lr=_rate(lr), clip=clip)
         # In place of Optimizer.__init__, which imports torch's compiler for the sake of parameters.
         self.__setstate__({"defaults": settings, "state": defaultdict(dict),
@@ -111,8 +112,8 @@ class SGD(RowOptimizer):
 
 class _WithState(RowOptimizer):
     def __init__(self, lr: float, eps: float, **settings):
-        if not (_is_finite(eps) and eps > 0):
-            raise ValueError(f"eps is a number above 0, not {eps!r}")
+        if not 0 < _float32(eps) < math.inf:
+            raise ValueError(f"eps is a float32 number above 0, not {eps!r}")
         super().__init__(lr, eps=eps, **settings)
 
     @property
@@ -146,7 +147,7 @@ class _Adam(_WithState):
                  clip: Optional[float] = None):
         """betas: the shares of mean and mean square that an update keeps, from 0 to below 1."""
         if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(
-                _is_finite(beta) and 0 <= beta < 1 for beta in betas):
+                _float32(beta) >= 0 and beta < 1 for beta in betas):
             raise ValueError(f"betas are two numbers from 0 to below 1, not {betas}")
         super().__init__(lr, eps, betas=tuple(betas), clip=clip)
 
@@ -169,14 +170,15 @@ class RowwiseAdam(_Adam):
 
 
 def _rate(value: Any) -> float:
-    if not (_is_finite(value) and value >= 0):
-        raise ValueError(f"a learning rate is a number of at least 0, not {value!r}")
+    if not 0 <= _float32(value) < math.inf:
+        raise ValueError(f"a learning rate is a float32 number of at least 0, not {value!r}")
     return float(value)
 
 
-def _is_finite(value: Any) -> bool:
-    """Whether it is a finite number, of Python, NumPy or torch."""
+def _float32(value: Any) -> float:
+    """A number of Python, NumPy or torch as kernels have it, where small ones are 0 and large ones infinite; NaN of
+    what is no number."""
     try:
-        return math.isfinite(value)
-    except (TypeError, ValueError, OverflowError):  # of text, of a tensor of several numbers, of a huge integer
-        return False
+        return ctypes.c_float(value).value
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # of text, of a tensor of several, of a huge integer
+        return math.nan

@@ -636,7 +636,7 @@ def _at_least(flags: Mapping[str, Any], minimum: float, *names: str) -> None:
 def check_dataset(name: str) -> None:
     """Raise InputError for a --dataset that files cannot be named after."""
     if name in ("", ".", "..") or re.search(r"[/\x00-\x1f\x7f]", name):
-        raise InputError(f"--dataset {shown(repr(name))} cannot be used: files are named after it, so give a name "
+        raise InputError(f"--dataset {shown(name, repr)} cannot be used: files are named after it, so give a name "
                          "without slashes; the folder of the data is --data_path")
     try:
         size = len(os.fsencode(name))

@@ -193,7 +193,7 @@ def _checked(callbacks: Any) -> List[Callable[..., Optional[bool]]]:
     every = [callbacks] if callable(callbacks) or is_single(callbacks) else list(callbacks)
     wrong = [each for each in every if not callable(each)]
     if wrong:
-        raise InputError(f"train(): a callback is {shown(repr(wrong[0]))}; give functions that take a Validation")
+        raise InputError(f"train(): a callback is {shown(wrong[0], repr)}; give functions that take a Validation")
     return every
 
 
@@ -262,7 +262,7 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
         value = _name_of_model(value)
     value = plain(value)
     if any(isinstance(each, bytes) for each in (value if isinstance(value, list) else [value])):
-        raise InputError(f"{_CALL}: '{name}' is {shown(repr(value))}; give text rather than bytes")
+        raise InputError(f"{_CALL}: '{name}' is {shown(value, repr)}; give text rather than bytes")
     if default is False and value is not None:
         switch(f"{_CALL}: '{name}'", value)  # in Python's words
     return arguments_of(_CALL, name, value, default)

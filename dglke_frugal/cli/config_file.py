@@ -106,4 +106,4 @@ def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
 
 
 def _named(value: Any) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(repr(value))
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(value, repr)

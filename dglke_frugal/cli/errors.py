@@ -4,6 +4,7 @@ from __future__ import annotations
 import codecs
 import functools
 import os
+import re
 import signal
 import sys
 from typing import Optional
@@ -48,7 +49,8 @@ def reports_input_errors(command):
             if message is None:
                 raise
             program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
-            sys.stderr.write(f"{program}: {message}\n")
+            line = re.sub(r"\s*\n\s*", " ", str(message))  # a path may have a line end in it
+            sys.stderr.write(f"{program}: {line}\n")
             raise SystemExit(2) from None
 
     return main

@@ -50,10 +50,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         """Print the fault and exit with code 2."""
         unknown = re.match(r"unrecognized arguments: (--\w+)", message)
-        if unknown:
+        if unknown and unknown[1] not in self._flags():  # as behind "--", where no flag is read
             message = f"there is no flag {unknown[1]}{instead_of_flag(unknown[1], self._flags())}"
         choice = re.match(r"argument (?:-\w+/)?(--\w+): invalid choice: '(\w+)'", message)
         message = (choice and instead_of_value(*choice.groups())) or message
+        message = re.sub(r"\s*\n\s*", " ", message)  # of a value that was given
         message = re.sub(r"\S{200,}", lambda word: shown(word[0]), message)
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import shlex
+from itertools import permutations
 from pathlib import Path
 
 from ..errors import InputError, shown
@@ -32,7 +33,8 @@ def own_flags() -> Parser:
                         help="share of the triples for valid, or their number (0.05)")
     parser.add_argument("--test", type=_amount, default=0.05, metavar="SHARE",
                         help="share of the triples for test, or their number (0.05)")
-    parser.add_argument("--order", default="hrt", help="order of the columns head, relation, tail (%(default)s)")
+    parser.add_argument("--order", choices=["".join(order) for order in permutations("hrt")], default="hrt",
+                        help="order of the columns head, relation, tail (%(default)s)")
     parser.add_argument("--delimiter", default="\t", help="what separates the columns (TAB)")
     parser.add_argument("--has_edge_importance", action="store_true", help="the fourth column is the edge's weight")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (%(default)s)")
@@ -88,6 +90,8 @@ def _split(options, out: Path) -> dict:
     from ..data.name_maps import white_space_lines
     from ..data.splitting import distinct, divide, given_away, overlaps
 
+    if not options.file.exists():
+        raise InputError(f"{options.file} does not exist; give the file of the triples")
     graph = load_graph(_name(options.file), options.file.parent, f"raw_udd_{options.order}", [options.file.name],
                        options.delimiter, options.has_edge_importance)
     first = distinct(graph.train)

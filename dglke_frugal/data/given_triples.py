@@ -183,7 +183,7 @@ def _divided(triples: Triples, shares: Any) -> Dict[str, Triples]:
     if not isinstance(numbers, list) or len(numbers) != 3 or not all(
             isinstance(each, (int, float)) and not isinstance(each, bool) and 0 <= each <= 1 for each in numbers) or (
             not math.isclose(sum(numbers), 1, abs_tol=1e-6) or not numbers[0]):
-        raise InputError(f"split is {shown(repr(shares))}; give the shares of train, valid and test, which sum to 1, "
+        raise InputError(f"split is {shown(shares, repr)}; give the shares of train, valid and test, which sum to 1, "
                          "such as (.9, .05, .05)")
     first = distinct(triples)
     once = Triples(*(column[first] for column in triples))

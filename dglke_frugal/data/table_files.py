@@ -81,14 +81,14 @@ def name_bytes(where: str, role: str, name: object) -> bytes:
     if isinstance(name, (int, np.integer)) and not isinstance(name, (bool, np.bool_)):
         name = str(name)
     if not isinstance(name, str):
-        message, more = f"is {shown(repr(name))}, which is neither text nor an integer", ""
+        message, more = f"is {shown(name, repr)}, which is neither text nor an integer", ""
         if is_missing(name):
             message, more = "is missing", "; pandas keeps names such as NA with keep_default_na=False"
         raise InputError(f"{where}: the {role} {message}; correct the row or leave it out{more}")
     if not name:
         raise InputError(f"{where}: the {role} has no name; write one, or leave the row out")
     if any(mark in name for mark in "\t\n\r\0"):
-        raise InputError(f"{where}: the name {shown(repr(name))} of the {role} has a tab or a line end in it, which "
+        raise InputError(f"{where}: the name {shown(name, repr)} of the {role} has a tab or a line end in it, which "
                          "maps of ids and names cannot hold; replace it, for instance by a space")
     try:
         text = name.encode("utf-8")

@@ -52,9 +52,10 @@ def open_input(path: Path, read_once: bool = False):
                              "dglke_eval as well; write what comes out of it to a file and name that")
         return open(path, "rb", buffering=0)
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} does not exist; check --data_path, --dataset and --data_files") from None
+        remedy = "give a file that is there" if read_once else "check --data_path, --dataset and --data_files"
+        raise InputError(f"{path} does not exist; {remedy}") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder where a file is needed; check --data_path and --data_files") from None
+        raise InputError(f"{path} is a folder where a file is needed; give the path of a file") from None
     except PermissionError:
         raise InputError(f"{path} may not be read by this user; change its permissions") from None
     except OSError as error:

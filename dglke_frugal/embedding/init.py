@@ -1,8 +1,7 @@
 """Start values of rows: numbers that depend on the seed and on the row's id or key alone."""
 from __future__ import annotations
 
-import math
-from dataclasses import astuple, dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Callable, Union
 
 import numpy as np
@@ -41,9 +40,16 @@ def of_table(init: Init, rows: int, dim: int) -> Init:
     if isinstance(init, type) or not (callable(init) or isinstance(init, (*BY_KEY, Xavier))):
         raise ValueError("init is Normal(), Uniform(-1, 1), Xavier() or Constant(0) of dglke_frugal.embedding, or a "
                          f"function that fills a tensor, not {init!r}")
-    if is_dataclass(init) and not all(map(math.isfinite, astuple(init))):
-        raise ValueError(f"start values are finite numbers, not {init!r}")
-    return init.of_table(rows, dim) if isinstance(init, Xavier) else init
+    values = init.of_table(rows, dim) if isinstance(init, Xavier) else init
+    if isinstance(values, BY_KEY):
+        try:
+            with np.errstate(over="ignore"):
+                first = values.by_key(np.zeros(1, np.int64), 1, 0)
+        except (TypeError, ValueError):  # of what is no number
+            first = np.full(1, np.nan)
+        if not np.isfinite(first).all():
+            raise ValueError(f"start values are finite numbers of float32, not {init!r}")
+    return values
 
 
 def fill(table: _native.HostTable, init: Init, seed: int) -> None:

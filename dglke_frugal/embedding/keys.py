@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from .. import _native
+from ..errors import first_line
 from ..store.executor import Executor
 from ..store.request import Request
 from .init import BY_KEY, Init
@@ -199,11 +200,14 @@ class KeyTable:
             keys, slots, scores, touched = (np.ascontiguousarray(saved[name], kind) for name, kind
                                             in zip(("keys", "slots", "scores", "touched"), kinds))
             time, epoch = (int(value) for value in saved["clock"])
+            if not (0 <= time < 2**62 and 0 <= epoch < 2**32):
+                raise ValueError(f"{time} lookups and epoch {epoch} are no clock")
             index.restore(keys, slots, scores.view(np.uint64), touched)
             index.set_time(time)
             index.set_epoch(epoch)
         except (KeyError, ValueError, IndexError, TypeError) as error:
-            raise ValueError(f"the keys do not fit this table ({error}); use the capacity it was saved with") from error
+            raise ValueError(f"the keys do not fit this table ({first_line(error)}); use the capacity it was saved "
+                             "with") from error
         self._index, self._ahead, self._time, self._evicted = index, None, time, []
         self._births += 1
 

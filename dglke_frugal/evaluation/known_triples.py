@@ -81,7 +81,7 @@ class KnownTriples:
         """
         if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__") or hasattr(parts, "dtype"):
             raise InputError(f"KnownTriples takes a list of parts, such as [train, valid, test], and not "
-                             f"{shown(repr(parts))}")
+                             f"{shown(parts, repr)}")
         self._parts: List[Columns] = []
         self._ids = {"entity": 0, "relation": 0}  # above the largest one that a caller has given
         for number, part in enumerate(parts):

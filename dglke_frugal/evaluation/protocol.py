@@ -70,7 +70,7 @@ class Protocol:
         one_of("rule for ties", self.ties, RANK_TIES)
         one_of("rule for known triples", self.known, KNOWN)
         if self.sampling is not None and not isinstance(self.sampling, Sampling):
-            raise InputError(f"sampling is {shown(repr(self.sampling))}; give an evaluation.Sampling, or None for all "
+            raise InputError(f"sampling is {shown(self.sampling, repr)}; give an evaluation.Sampling, or None for all "
                              "entities")
         if self.sampling and self.sampling.by_degree and self.known != "kept":
             raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
@@ -194,7 +194,7 @@ def evaluate(model: EmbeddingModel, triples: Any, known: Optional[KnownTriples] 
     for name, value, kind in (("model", model, EmbeddingModel), ("protocol", protocol, Protocol),
                               ("known", known, (KnownTriples, type(None)))):
         if not isinstance(value, kind):
-            raise InputError(f"{name} of evaluate() is {shown(repr(value))}; give an evaluation."
+            raise InputError(f"{name} of evaluate() is {shown(value, repr)}; give an evaluation."
                              f"{getattr(kind, '__name__', 'KnownTriples')}")
     triples, protocol = read_triples(triples), protocol.among(len(model.entity))
     check_ids(model, triples)
@@ -248,7 +248,7 @@ def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
     """
     columns, seed = read_triples(triples), integer("the seed of the share", seed, 0)
     if not isinstance(percent, (int, float, np.number)) or not 0 < percent <= 1:
-        raise InputError(f"the share of triples is {shown(repr(percent))}; give a number in (0, 1]")
+        raise InputError(f"the share of triples is {shown(percent, repr)}; give a number in (0, 1]")
     if percent >= 1 or not len(columns[0]):
         return columns
     chosen = np.random.default_rng(seed).integers(0, len(columns[0]), share_size(len(columns[0]), percent))

@@ -35,7 +35,7 @@ def export(run: Run, output: PathLike, format: Optional[str] = None) -> None:
     cannot hold, or Parquet without pyarrow.
     """
     place = as_path("the output of export", output)
-    form = format or format_of(place)
+    form = format_of(place) if format is None else format
     if form is None:
         raise InputError(f"the ending of {place} names no format; give one of {', '.join(FORMATS)} as format")
     try:

@@ -40,15 +40,15 @@ def read_list(path: PathLike, names: Optional[Names] = None, rows: int = 2**63 -
             ids[number - 1] = names.id_of(line) if names is not None else _id(line)
         except ValueError:
             raise InputError(
-                f"line {number} of {path} is {shown(repr(line))}, which is no id; give numbers, or names with "
+                f"line {number} of {path} is {shown(line, repr)}, which is no id; give numbers, or names with "
                 "--raw_data and map files") from None
         except OverflowError:
-            raise InputError(f"line {number} of {path} is {shown(repr(line))}, which is too large for an "
+            raise InputError(f"line {number} of {path} is {shown(line, repr)}, which is too large for an "
                              "id") from None
         except InputError as error:
             raise InputError(f"line {number} of {path}: {error}") from None
         if not 0 <= ids[number - 1] < rows:
-            raise InputError(f"line {number} of {path} is {shown(repr(line))}, which is no id of the model; give ids "
+            raise InputError(f"line {number} of {path} is {shown(line, repr)}, which is no id of the model; give ids "
                              f"from 0 to {rows - 1}")
     return ids
 

@@ -19,7 +19,7 @@ from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
 from ..frames import data_frame
-from ..score_rule import two_formulas_line
+from ..score_rule import SCORE_RULES, two_formulas_line
 from ..training.checkpoint.run_folder import finished_steps, read_result
 from .answers import AnswerLists, Answers, Column, TripleAnswers
 from .completion import MOST_RESULTS, best_entities, best_triples, check_range, triple_keys
@@ -82,13 +82,14 @@ class Run:
         with shortages_as_input_errors():
             folder = path("the folder of the run", folder).absolute()
             device = integer("device", device, -1)
+            rule = None if score_rule is None else one_of("score rule", score_rule, SCORE_RULES)
             given_maps = {role: None if given is None else path(f"{role}_map", given).absolute()
                           for role, given in (("entity", entity_map), ("relation", relation_map))}
             config = read_config(folder)
             if data_path is not None:
                 config["data_path"] = str(path("data_path", data_path).absolute())
             model = read_model(folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"],
-                               switch("check_values", check_values), config, score_rule)
+                               switch("check_values", check_values), config, rule)
             maps: Dict[str, Optional[Path]] = {}
             names: Dict[str, Optional[Names]] = {}
             for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):

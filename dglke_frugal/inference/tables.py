@@ -59,13 +59,13 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
         items = value if isinstance(value, list) else []
         if not isinstance(value, kind) or isinstance(value, bool) or not all(isinstance(item, str) for item in items):
             raise InputError(
-                f"{path} has {shown(repr(value))} for {key!r}; put the value given to the training run there")
+                f"{path} has {shown(value, repr)} for {key!r}; put the value given to the training run there")
     if not is_custom(config["model_name"]) and built_in_model(config["model_name"]) is None:
         raise InputError(
             f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
     if config.setdefault("score_rule", score_rule_of_dglke_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
-            f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}")
+            f"{path} has {shown(config['score_rule'], repr)} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}")
     if not (1 <= config["hidden_dim"] < 2**63 and abs(config["gamma"]) <= LARGEST):
         raise InputError(f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
                          "put the values given to the training run there")
@@ -132,8 +132,8 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
     try:
         table = read_npy(path)
     except FileNotFoundError:
-        raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
-                         "and that the run did not use --no_save_emb") from None
+        raise InputError(f"there is no {path}; a training without --no_save_emb writes tables, whose names begin with "
+                         "those of its data set and model") from None
     except (OSError, ValueError) as error:
         remedy = remedy_of_reading(error, "copy it again from the run that wrote it")
         raise InputError(f"cannot read {path}: {error}; {remedy}") from error

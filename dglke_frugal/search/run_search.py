@@ -73,9 +73,9 @@ class SearchConfig:
         switch("prune", self.prune)
         seconds = self.seconds
         if seconds is not None and not (isinstance(seconds, (int, float, np.number)) and 0 < seconds < math.inf):
-            raise InputError(f"--seconds is {shown(repr(seconds))}; give a number above 0")
+            raise InputError(f"--seconds is {shown(seconds, repr)}; give a number above 0")
         if isinstance(self.arguments, str):
-            raise InputError(f"arguments of a search are {shown(repr(self.arguments))}; give a list of words")
+            raise InputError(f"arguments of a search are {shown(self.arguments, repr)}; give a list of words")
 
 
 def trial_flags(space: Space, params: Mapping[str, Any], seed: int) -> Dict[str, Any]:

@@ -250,7 +250,7 @@ def _checked(path: str, content: Any, lines: Mapping[Tuple, int]) -> Space:
                 if not option.is_switch and value is not None:
                     option.parse(str(value))
             except (ValueError, TypeError, ArgumentTypeError, InputError) as error:
-                raise wrong(f"'{way[-1]}' cannot be {shown(repr(value))}; give what --{way[-1]} takes", *way) from error
+                raise wrong(f"'{way[-1]}' cannot be {shown(value, repr)}; give what --{way[-1]} takes", *way) from error
 
     def flags_in(holder: Mapping, part: str, *way: str) -> Dict[str, Any]:
         flags = holder.get(part) or {}
@@ -307,7 +307,7 @@ def _starting_point(point: Mapping[str, Any], space: Space, wrong) -> Dict[str, 
         domain = space.parameters.get(parameter)
         value = _number(value) if isinstance(domain, Range) else value
         if domain is None or not domain.holds(value):
-            why = "is not searched" if domain is None else f"cannot be {shown(repr(value))}"
+            why = "is not searched" if domain is None else f"cannot be {shown(value, repr)}"
             raise wrong(f"'{shown(name)}' of a starting point {why}; give a value of 'search'", "start")
         found[parameter] = value
     return found
@@ -323,7 +323,7 @@ def _domain(value: Any, wrong) -> Union[Choice, Range]:
     low, high, step, log = (_number(value.get(key)) for key in ("low", "high", "step", "log"))
     for number in (low, high, *([] if step is None else [step])):
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
-            raise wrong(f"has {shown(repr(number))} where a number must be")
+            raise wrong(f"has {shown(number, repr)} where a number must be")
     if not low <= high or (log and not low > 0) or (step is not None and (log or not step > 0)):
         raise wrong("needs low at most high, above 0 with log, and a step above 0 or log, not both")
     if isinstance(low, int) != isinstance(high, int):

@@ -15,7 +15,10 @@ from dglke_frugal.nearest import or_nearest
     (["xyzzy"], "there is no command 'xyzzy'; choose from compare, doctor"),
     (["train", "--hiden_dim", "3"], "there is no flag --hiden_dim; did you mean '--hidden_dim'?"),
     (["train", "--cache_rati", "3"], "there is no flag --cache_rati; did you mean '--cache_ratio'?"),
-    (["predict", "--exec_mod", "3", "--topk", "2"], "there is no flag --topk; did you mean '--topK'?")])
+    (["predict", "--exec_mod", "3", "--topk", "2"], "there is no flag --topk; did you mean '--topK'?"),
+    (["split", "a.tsv", "--", "--order", "hrt"], "unrecognized arguments: --order hrt; see --help"),
+    (["split", "a.tsv", "b\nc"], "unrecognized arguments: b c; see --help"),
+    (["report", "b\nc"], "b c is not a folder")])
 def test_the_nearest_name_is_offered(arguments, says, refused):
     with refused(says):
         main(arguments)

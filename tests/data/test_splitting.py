@@ -188,14 +188,15 @@ def test_the_command_that_is_printed_works_for_any_file_name(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("arguments, says", [
-    (["nothing.tsv"], "nothing.tsv does not exist"),
+    (["nothing.tsv"], "nothing.tsv does not exist; give the file of the triples"),
     (["my.tsv", "--valid", "1.5"], "--valid is 1.5; give a share"),
     (["my.tsv", "--test", "-1"], "--test is -1"),
     (["my.tsv", "--test", "half"], "'half' is neither a share nor a number of triples"),
-    (["my.tsv", "--order", "hhr"], "unknown --format"),
+    (["my.tsv", "--order", "hhr"], "argument --order: invalid choice: 'hhr'"),
     (["my.tsv", "--seed", "-1"], "--seed is -1"),
     (["my.tsv", "--out", "my.tsv/x"], "cannot make the folder"),
     (["train.tsv", "--out", "."], "is the file that is divided"),
+    (["."], "is a folder where a file is needed; give the path of a file"),
     (["two.tsv"], "line 1 has 2 columns")])
 def test_what_cannot_be_divided(tmp_path, monkeypatch, refused, arguments, says):
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dglke_frugal
 from dglke_frugal import optim
-from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Normal, Uniform
+from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Normal, Uniform, Xavier
 from dglke_frugal.store.device import cuda_device
 from embedding.plain import PlainTable, with_rate
 
@@ -384,6 +384,8 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: make()(torch.tensor([1.0])), "int64 or int32"),
     (lambda: make(seed=-1), "from 0 to"), (lambda: make(seed="1"), "from 0 to"),
     (lambda: make(seed=2**64), "from 0 to"),
+    (lambda: make(init=Constant(1e39)), "finite"), (lambda: make(init=Uniform(-3e38, 3e38)), "finite"),
+    (lambda: make(init=Xavier(1e39)), "finite"), (lambda: make(init=Uniform("a", "b")), "finite"),
     (lambda: make(init=Constant(float("nan"))), "finite"), (lambda: make(init=Normal(0, float("inf"))), "finite"),
     (lambda: make(init=torch.zeros_like), "in place"),
     (lambda: make(init=Uniform), "init is Normal"), (lambda: make(init=0.5), "init is Normal"),

@@ -291,6 +291,9 @@ def test_states_of_parts_of_a_model_are_loaded_strictly():
     by_key(IDS).sum().backward()
     with pytest.raises(RuntimeError, match='Missing.*"keys", "slots", "scores", "touched", "clock"'):
         by_key.load_state_dict(make().state_dict())
+    for clock in ([2**63 - 1, 0], [-1, 0], [3, 2**32]):
+        with pytest.raises(RuntimeError, match=r"the keys do not fit this table \(.* are no clock\)"):
+            by_key.load_state_dict({**by_key.state_dict(), "clock": torch.tensor(clock)})
     assert by_key.num_keys == 3
 
 

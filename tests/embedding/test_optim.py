@@ -262,6 +262,8 @@ def test_a_lookup_without_a_gradient_moves_nothing(cache, device):
 
 @pytest.mark.parametrize("wrong, sentence", [
     (lambda: optim.SGD(-1), "learning rate"), (lambda: optim.Adam(float("nan")), "learning rate"),
+    (lambda: optim.SGD(1e39), "learning rate"), (lambda: optim.Adagrad(0.1, eps=1e-50), "eps"),  # of float32
+    (lambda: optim.SGD(0.1, clip=1e-50), "clip is a float32 norm above 0"),
     (lambda: optim.SGD(0.1, clip=0), "clip"), (lambda: optim.Adagrad(0.1, clip=float("inf")), "clip"),
     (lambda: optim.Adam(0.1, (0.9, 1.0)), "betas"),
     (lambda: optim.Adam(0.1, (0.9,)), "betas"), (lambda: optim.RowwiseAdam(0.1, eps=0), "eps"),

@@ -91,6 +91,7 @@ def test_names_that_word2vec_would_make_one(tmp_path):
 @pytest.mark.parametrize("output, form, says", [
     ("out.xyz", None, "names no format; give one of safetensors, tsv, npz, parquet, word2vec"),
     ("out", "excel", "there is no export format 'excel'"),
+    ("out.npz", np.array(["npz", "tsv"]), "there is no export format array"),
     ("missing/out.npz", None, "cannot write"),
     ("mine.npz", None, "mine.npz is there already"),
     (3, None, "give a path")])

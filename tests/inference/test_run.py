@@ -160,7 +160,8 @@ def test_answers_are_columns_and_say_little(run):
     (lambda run: run.tails([0, 61], 0), r"entity id 61 \(item 1"), (lambda run: run.score(0, 5, 1), "relation id 5"),
     (lambda run: run.tails("nobody", 0), "no 'nobody'"),
     (lambda run: run.tails(10**30, 0), "entity id 1000"),
-    (lambda run: run.tails([0, 1], 0, 0), "at least 1")])
+    (lambda run: run.tails([0, 1], 0, 0), "at least 1"),
+    (lambda run: dglke_frugal.load(run.folder, score_rule=["dglke"]), "there is no score rule")])
 def test_lists_that_cannot_be_answered_are_refused(run, ask, message):
     with pytest.raises(InputError, match=message):
         ask(run)

@@ -98,6 +98,7 @@ def test_columns_are_not_copied_and_keep_their_type():
     (None, "and not None"),
     ("abc", "and not 'abc'"),
     (7, "and not 7"),
+    pytest.param(10**5000, "and not a number of thousands of digits", id="huge"),
     (SimpleNamespace(), "and not namespace"),
     (np.array([[0, 0.0, 1]]), "0.0 is not the id of one entity; give integers"),
     ([(0, 0.0, 1)], "0.0 is not the id of one relation"),
@@ -109,7 +110,10 @@ def test_columns_are_not_copied_and_keep_their_type():
     (np.ma.masked_array([[0, 0, 1]], mask=[[False, False, True]]), "masked elements"),
     ((np.zeros((2, 2), int), 0, 1), r"heads: an array of shape \(2, 2\) is no list of ids"),
     (torch.ones(1, 3, dtype=torch.bfloat16), "a tensor of torch.bfloat16 is no array of ids .*; give integers"),
-    ((torch.tensor([1, 2]).to_sparse(), 0, 1), "a tensor of torch.int64 is no array of ids .* in a dense tensor")])
+    ((torch.tensor([1, 2]).to_sparse(), 0, 1), "a tensor of torch.int64 is no array of ids .* in a dense tensor"),
+    (torch.empty(2, 3, device="meta"), "a tensor of torch.float32 is no array of ids"),
+    ([(0, torch.empty((), dtype=torch.int64, device="meta"), 1)], "is not the id of one relation"),
+    ([(0, torch.tensor([1, 2]).to_sparse(), 1)], "is not the id of one relation")])
 def test_what_is_no_triples_or_may_be_two_things_is_refused(triples, says):
     with pytest.raises(InputError, match=says):
         read_triples(triples)

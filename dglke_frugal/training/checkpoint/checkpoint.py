@@ -194,7 +194,7 @@ class CheckpointFolder:
         try:
             step = read_json(self.path / "best.json", "remove it to go on without a best checkpoint")["step"]
             if not isinstance(step, int):
-                raise TypeError(f"its step is {shown(repr(step))}")
+                raise TypeError(f"its step is {shown(step, repr)}")
             return step
         except FileNotFoundError:
             return None
