@@ -33,8 +33,8 @@ START_SECONDS = 300
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGTSTP, signal.SIGCONT)
 INSTEAD = {signal.SIGTSTP: signal.SIGSTOP}  # which would stop the script alone
 
-# Run by an interpreter with nothing imported, since it is started for each process: `signal` and `socket`, which make
-# enumerations of their constants, take half of its time.
+# Run by an interpreter with nothing imported, since it is started for each process: `signal` and `socket` would make
+# enumerations of their constants, which takes longer than the rest.
 SCRIPT = """#!{python} -SE
 import _signal, _socket, marshal, os, sys, time
 connection = _socket.socket(_socket.AF_UNIX)
@@ -95,7 +95,7 @@ def serve(path, interpreter):
     for name in IMPORTED:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
-    for finalizer in weakref.finalize._registry:  # torch's libraries take a tenth of a second to give back
+    for finalizer in weakref.finalize._registry:  # of torch's libraries, which take long and free what ends anyway
         finalizer.atexit = False
     gc.collect()
     gc.freeze()
