@@ -245,6 +245,10 @@ def flushing(results: Results) -> str:
         p2f, sync = (results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync"))
         rows.append([f"{count} processes", results.machine("ranks-cpu"), "flush threads", significant(p2f, 3),
                      significant(sync, 3), significant(p2f / sync, 3, "x") if p2f and sync else NOTHING])
+    for way, leg in (("flush threads", "frugal_staged"), ("stores from the GPU", "frugal")):
+        p2f, sync = (results("train_gpu-1gpu", "fb15k", each, "steps_per_second") for each in (leg, "frugal_sync"))
+        rows.append(["one GPU, 5 % of FB15k cached", results.machine("train_gpu-1gpu"), way, significant(p2f, 4),
+                     significant(sync, 4), over(p2f, sync)])
     two = best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2")
     sync = best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2")
     steps = [rate / 1024 if rate else None for rate in (two, sync)]
@@ -261,8 +265,11 @@ def p2f_in_short(results: Results) -> str:
     threads = f"{min(ratios):.2f} to {max(ratios):.2f} times" if ratios else NOTHING
     gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
                 best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
-    cached, resident = (millions(results("train_gpu-1gpu", "fb15k", leg, "triples_per_second"))
-                        for leg in ("frugal", "frugal_default"))
+    one = {leg: results("train_gpu-1gpu", "fb15k", leg, "triples_per_second")
+           for leg in ("frugal", "frugal_default", "frugal_staged", "frugal_sync")}
+    staged, stored = (over(one[leg], one["frugal_sync"]).rstrip("x") for leg in ("frugal_staged", "frugal"))
+    seconds = [results("embedding-2gpus", f"workers_2_{way}_seconds_8192") for way in ("sync", "p2f")]
+    embedding = over(*seconds).rstrip("x")
     columns = millions(results("ranks-2gpus", "large", "columns_2", "triples_per_second"))
     words = (
         "P2F (after the ASPLOS 2025 paper *Frugal*, doi 10.1145/3669940.3707245) writes updated rows back to host "
@@ -270,14 +277,16 @@ def p2f_in_short(results: Results) -> str:
         "core free, for several data-parallel GPUs with `--row_dtype fp16`, and for `Embedding` in several processes. "
         "**The GPU stores the rows itself**, without flush threads, on one GPU with a cache, on several GPUs sharded "
         "by columns with a cache, on several data-parallel GPUs in float32, and for `Embedding` on one GPU. Measured "
-        "against "
-        "`--flush sync`, which writes all rows back in each step: flush threads of two to four processes on "
-        f"{results.machine('ranks-cpu')} make {threads} its steps, two data-parallel GPUs that store rows themselves "
-        f"{gpus.rstrip('x')} times (without a cache, their default; sync behind a cache of 5 %). Measured without "
-        f"`--flush sync`: {results.machine('train_gpu-1gpu')} with 5 % of FB15k cached makes {cached} M triples/s, and "
-        f"{resident} M where all rows lie on the GPU; {results.machine('ranks-2gpus')} sharded by columns with 5 % of "
-        f"20 million entities cached make {columns} M. Data-parallel GPUs in fp16 and `Embedding` in several processes "
-        "were not measured.")
+        "against `--flush sync`, which writes all rows back in each step: flush threads of two to four processes on "
+        f"{results.machine('ranks-cpu')} make {threads} its steps, and those of `Embedding` in two processes, a GPU "
+        f"each, {embedding} times; {results.machine('train_gpu-1gpu')} with 5 % of FB15k cached makes {staged} times "
+        "its steps with flush "
+        f"threads and {stored} times where it stores the rows itself, two data-parallel GPUs that do so "
+        f"{gpus.rstrip('x')} times (without a cache, their default; sync behind a cache of 5 %). In triples/s: "
+        f"{results.machine('train_gpu-1gpu')} with 5 % of FB15k cached makes {millions(one['frugal'])} M, and "
+        f"{millions(one['frugal_default'])} M where all rows lie on the GPU; {results.machine('ranks-2gpus')} sharded "
+        f"by columns with 5 % of 20 million entities cached make {columns} M. Data-parallel GPUs in fp16 were not "
+        "measured.")
     together = re.sub("`[^`]*`|[0-9]+ %", lambda found: found[0].replace(" ", "\0"), words)
     return "\n".join(textwrap.wrap(together, 140, break_on_hyphens=False)).replace("\0", " ") + "\n"
 

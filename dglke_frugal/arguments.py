@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist") and not isinstance(value, type):
         try:
             value = value.tolist()
-        except RuntimeError:  # of a tensor without numbers, on the device "meta", or with some of them
+        except RuntimeError:  # of a tensor on the device "meta", and of a sparse one
             return value
     if isinstance(value, np.floating):  # of more bits than Python's have
         return float(value)

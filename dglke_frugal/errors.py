@@ -16,10 +16,15 @@ class InputError(Exception):
     """
 
 
+def one_line(text: str) -> str:
+    """A text with spaces for its line ends."""
+    return re.sub(r"\s*\n\s*", " ", text)
+
+
 def shown(value: object, form: Callable[[object], str] = str) -> str:
     """A value that somebody gave, for a sentence: one line, and not longer than it can be read. form: str or repr."""
     try:
-        text = re.sub(r"\s*\n\s*", " ", form(value))
+        text = one_line(form(value))
     except ValueError:  # Python refuses to write integers of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"

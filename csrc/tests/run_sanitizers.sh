@@ -37,7 +37,6 @@ run() {
 for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
-  # shellcheck disable=SC2086
   cmake --build "$build/$sanitizer" --target $(basename -a $programs) > /dev/null
   run "$sanitizer"
 done

@@ -4,12 +4,11 @@ from __future__ import annotations
 import codecs
 import functools
 import os
-import re
 import signal
 import sys
 from typing import Optional
 
-from ..errors import DeviceLost, InputError, refused_path, shortage, unencodable
+from ..errors import DeviceLost, InputError, one_line, refused_path, shortage, unencodable
 
 
 def reports_input_errors(command):
@@ -49,8 +48,7 @@ def reports_input_errors(command):
             if message is None:
                 raise
             program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
-            line = re.sub(r"\s*\n\s*", " ", str(message))  # a path may have a line end in it
-            sys.stderr.write(f"{program}: {line}\n")
+            sys.stderr.write(f"{program}: {one_line(str(message))}\n")  # a path may have a line end in it
             raise SystemExit(2) from None
 
     return main

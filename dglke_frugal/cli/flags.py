@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Optional, Sequence
 
-from ..errors import shown
+from ..errors import one_line, shown
 from ..flag_values import file_path, switch
 from ..option import NEVER, Option, option, options
 from ..options import OPTIONS
@@ -54,8 +54,7 @@ class Parser(argparse.ArgumentParser):
             message = f"there is no flag {unknown[1]}{instead_of_flag(unknown[1], self._flags())}"
         choice = re.match(r"argument (?:-\w+/)?(--\w+): invalid choice: '(\w+)'", message)
         message = (choice and instead_of_value(*choice.groups())) or message
-        message = re.sub(r"\s*\n\s*", " ", message)  # of a value that was given
-        message = re.sub(r"\S{200,}", lambda word: shown(word[0]), message)
+        message = re.sub(r"\S{200,}", lambda word: shown(word[0]), one_line(message))  # with a value that was given
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)
 
