@@ -115,19 +115,24 @@ def serve(path, interpreter):
                         ended = os.pidfd_open(process)
                         running[connection] = running[ended] = process, connection, ended
                 elif file in running:
-                    process, connection, ended = running[file]
-                    number = _receive(connection, 1) if file is connection else b""
-                    if number:
-                        os.kill(process, INSTEAD.get(number[0], number[0]))
-                        continue
-                    if file is connection:  # the script is gone
-                        os.kill(process, signal.SIGKILL)
-                    status = os.waitpid(process, 0)[1]
-                    with contextlib.suppress(OSError):
-                        connection.sendall(status.to_bytes(4, "little"))
-                    del running[connection], running[ended]
-                    connection.close()
-                    os.close(ended)
+                    _attend(running, file)
+
+
+def _attend(running, file):
+    """What a script has sent, or that one of both, process and script, has ended."""
+    process, connection, ended = running[file]
+    number = _receive(connection, 1) if file is connection else b""
+    if number:
+        os.kill(process, INSTEAD.get(number[0], number[0]))
+        return
+    if file is connection:  # the script is gone
+        os.kill(process, signal.SIGKILL)
+    status = os.waitpid(process, 0)[1]
+    with contextlib.suppress(OSError):
+        connection.sendall(status.to_bytes(4, "little"))
+    del running[connection], running[ended]
+    connection.close()
+    os.close(ended)
 
 
 def _receive(connection, most):
